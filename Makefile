@@ -19,7 +19,8 @@ JAX_TESTS = $(shell grep -rlx 'pytestmark = pytest.mark.jax' tests --include='te
 WITH_JAX = $(sort $(shell grep -rl 'mark\.jax' tests --include='test_*.py'))
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
-.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench docs lock wheels check-wheels sdist clean
+.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench pictures docs lock wheels \
+	check-wheels sdist clean
 
 help:
 	@echo "make demo    a tokenizer, a dataset, a model, from the Python standard library's own sources"
@@ -28,11 +29,12 @@ help:
 	@echo "make bench   speed and memory beside the peers (minutes; nothing else should run)"
 	@echo "make fuzz    noise for FUZZ_SECONDS=$(FUZZ_SECONDS) each: the native core under ASan and UBSan, then every reader; then hostile inputs"
 	@echo "make soak    the long tests: gigabytes and hundreds of kills"
+	@echo "make pictures  the pictures and measured tables of the documentation, from a real run (needs Chromium)"
 	@echo "make docs    the documentation into site/, strictly"
 	@echo "make wheels  wheels for Linux, x86-64 and aarch64, and the sdist, into dist/; \`make check-wheels\` tries them"
 
 demo: .venv/tools
-	@$(SIDE_BY_SIDE) .venv/train
+	@$(SIDE_BY_SIDE) .venv/demo
 	@$(BIN)/python examples/demo.py
 
 test: .venv/tools
@@ -77,6 +79,9 @@ soak: .venv/dev
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
+pictures: .venv/dev
+	$(BIN)/python docs/pictures/draw.py
+
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
@@ -112,11 +117,11 @@ $(MODULES): | .venv/tools
 
 # What `pip install -e .[dev]` does, in parts that run side by side: Krill itself, which a compiler is busy with,
 # and most of what others have made. Ninja is to take no job of this make for its own.
-.venv/dev .venv/train: .venv/%: .venv/%-packages .venv/native
+.venv/dev .venv/demo: .venv/%: .venv/%-packages .venv/native
 	@touch $@
 
 # The build asks NumPy where its headers are: it has to be there whole, or not at all.
-.venv/native .venv/torch .venv/dev-packages: | .venv/train-packages
+.venv/native .venv/torch .venv/dev-packages: | .venv/demo-packages
 
 .venv/native: .venv/tools $(SOURCES) $(MODULES)
 	MAKEFLAGS= $(PIP) install -q --no-deps --no-build-isolation -C cmake.define.KRILL_WERROR=ON -e .
@@ -136,8 +141,10 @@ $(MODULES): | .venv/tools
 	$(INSTALL) $(shell grep -oP '^wheels = \[\K.*(?=\])' pyproject.toml | tr -d ',')
 	@touch $@
 
-.venv/dev-packages .venv/train-packages: .venv/%-packages: .venv/tools pyproject.toml requirements-dev.txt
-	$(INSTALL) -r pyproject.toml --extra $* -c requirements-dev.txt
+.venv/dev-packages: EXTRAS := dev
+.venv/demo-packages: EXTRAS := train report
+.venv/dev-packages .venv/demo-packages: .venv/tools pyproject.toml requirements-dev.txt
+	$(INSTALL) -r pyproject.toml $(EXTRAS:%=--extra %) -c requirements-dev.txt
 	@touch $@
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)

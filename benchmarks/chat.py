@@ -19,6 +19,7 @@ from pathlib import Path
 import yaml
 
 from measured import Outcome, run_measured
+from results import PEAK, SECONDS, Column, again, figures
 
 CHATS = int(os.environ.get("BENCH_CHATS", "20000"))
 TURNS = 10
@@ -80,7 +81,7 @@ def main() -> None:
 
     templates = {path.stem: path.read_text() for path in TRL_TEMPLATES}
     print(f"{CHATS:,} conversations of {TURNS} turns\n")
-    print(f"{'template':18} {'':6} {'seconds':>8} {'CPU':>8} {'peak':>8} {'tokens':>12} {'learned':>12}")
+    results = again("chat", "trl", columns=_COLUMNS, keys=("template", "program"))
     for name in ("qwen2_5_training", "qwen2_5"):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
@@ -94,19 +95,24 @@ def main() -> None:
             seconds, cpu = map(float, times)
             found = ours.result["tokens"]
             assert found["kept"] == int(tokens), "both prepare the same tokens"
-            for who, *figures in (
-                ("krill", ours.seconds, ours.cpu_seconds, ours.peak, found["kept"], found["trained"]),
-                ("TRL", seconds, cpu, peer.peak, int(tokens), int(learned)),
-            ):
-                print(f"{name:18} {who:6} {_shown(*figures)}")
-            ratios = (
-                f"{seconds / ours.seconds:.1f} times as fast, {cpu / ours.cpu_seconds:.1f} in CPU seconds"
-            )
-            print(f"{'':18} {ratios}")
+            krill = {"cpu": ours.cpu_seconds, "tokens": found["kept"], "learned": found["trained"]}
+            results.add(template=name, program="Krill", **krill, **figures(ours))
+            trl = {"seconds": seconds, "cpu": cpu, "peak": peer.peak / 1e6, "tokens": int(tokens)}
+            beside = {"learned": int(learned), "times": cpu / ours.cpu_seconds}
+            results.add(template=name, program="TRL", **trl, **beside)
+    results.save()
 
 
-def _shown(seconds: float, cpu: float, peak: int, tokens: int, learned: int) -> str:
-    return f"{seconds:8.1f} {cpu:8.1f} {peak / 1e6:6.0f}MB {tokens:12,} {learned:12,}"
+_COLUMNS = (
+    Column("template", "template"),
+    Column("program", "program"),
+    SECONDS,
+    Column("cpu", "CPU seconds", ",.1f"),
+    PEAK,
+    Column("tokens", "tokens", ","),
+    Column("learned", "learned", ","),
+    Column("times", "CPU time / Krill's", ",.1f", "x"),
+)
 
 
 if __name__ == "__main__":

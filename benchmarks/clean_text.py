@@ -16,6 +16,7 @@ import yaml
 
 from measured import Outcome, run_measured
 from real_text import grow_jsonl
+from results import again, figures
 
 SIZE = int(os.environ.get("BENCH_MB", "500")) * 10**6
 
@@ -71,14 +72,10 @@ def main() -> None:
         assert int(peer.out.split()[-1]) == kept, "both must keep the same documents"
         size = corpus.stat().st_size / 1e6
         print(f"{size:.0f} MB of JSON lines, {kept:,} documents kept, one core")
-        for title, outcome in (("krill", ours), ("datasets", peer)):
-            print(
-                f"{title:10} {outcome.seconds:7.1f} s {size / outcome.seconds:7.1f} MB/s"
-                f" {outcome.peak / 1e6:7.0f} MB peak, {outcome.cpu_seconds:.1f} s of CPU"
-            )
-        print(
-            f"ratio      {peer.seconds / ours.seconds:7.1f}x faster {peer.peak / ours.peak:5.1f}x less memory"
-        )
+        results = again("clean_text", "datasets", "pyarrow")
+        for program, outcome in (("Krill", ours), ("Hugging Face datasets", peer)):
+            results.add(program=program, rate=size / outcome.seconds, **figures(outcome, beside=ours))
+        results.save()
 
 
 if __name__ == "__main__":

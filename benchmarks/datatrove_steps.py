@@ -24,12 +24,17 @@ from typing import Any
 
 from measured import run_measured
 from real_text import real_texts
+from results import Results, again
 
 VOCABULARY = 32_000
 JOBS = ("reading", "filters", "minhash", "tokenise")
-HEAD = (
-    "| job | steps | MB | seconds | MB/s | times datatrove | CPU seconds | peak MB |\n" + "| --- " * 8 + "|"
-)
+SHOWN = {
+    "filters": "Gopher quality and repetition, C4, FineWeb",
+    "minhash": "MinHash signatures",
+    "tokenise": f"tokenise, {VOCABULARY:,} tokens",
+    "krill": "Krill's step, datatrove's reader",
+    "krill's reader too": "Krill's step and reader",
+}
 
 
 def documents(megabytes: float) -> Iterator[str]:
@@ -121,7 +126,7 @@ def run_once(job: str, kind: str, data: Path, work: Path) -> None:
         print(json.dumps({"seconds": time.monotonic() - begun, "cpu": time.process_time() - busy}))
 
 
-def compare(job: str, sizes: Mapping[str, float], work: Path) -> None:
+def compare(results: Results, job: str, sizes: Mapping[str, float], work: Path) -> None:
     """A job by datatrove's steps, by Krill's, and by Krill's with its reader."""
     slowest = 0.0
     runs = [("datatrove", "small"), ("krill", "large"), ("krill's reader too", "large")]
@@ -134,11 +139,10 @@ def compare(job: str, sizes: Mapping[str, float], work: Path) -> None:
         took = json.loads(outcome.out.splitlines()[-1])
         rate = sizes[data] / took["seconds"]
         slowest = slowest or rate
-        print(
-            f"| {job} | {kind} | {sizes[data]:.1f} | {took['seconds']:.2f} | {rate:.2f} |"
-            f" {rate / slowest:.1f} | {took['cpu']:.2f} | {outcome.peak / 1e6:.0f} |",
-            flush=True,
-        )
+        row = {"job": SHOWN.get(job, job), "program": SHOWN.get(kind, kind), "rate": rate}
+        if kind != "datatrove":
+            row["times"] = rate / slowest
+        results.add(**row, megabytes=sizes[data], **took, peak=outcome.peak / 1e6)
 
 
 def main() -> None:
@@ -165,9 +169,10 @@ def main() -> None:
             krill.tokenizer.train(
                 [str(work / "large")], vocab_size=VOCABULARY, output=str(work / "tokenizer")
             )
-        print(HEAD, flush=True)
+        results = again("datatrove_steps", "datatrove")
         for job in options.jobs:
-            compare(job, sizes, work)
+            compare(results, job, sizes, work)
+        results.save()
 
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ from pathlib import Path
 
 from measured import Outcome, run_measured
 from real_text import text_corpus
+from results import Results, Row, again
 
 PIECE = 8 * 10**6
 SEPARATOR = b"<|endoftext|>"
-HEAD = "| encoder | threads | MB | MB/s | peak | tokens |\n" + "| --- " * 6 + "|"
+NAMES = {"krill": "Krill", "gigatoken": "gigatoken"}
 
 
 def main() -> None:
@@ -40,13 +41,16 @@ def main() -> None:
         folder = options.folder or Path(temporary)
         corpus = text_corpus(folder, options.mb)
         tokenizer = options.tokenizer or trained(corpus, folder / f"tokenizer-{options.mb}")
-        print(HEAD, flush=True)
+        results = again("encode", "tokenizers")
         for threads in options.threads:
             for name in ("krill", "gigatoken", "huggingface"):
                 megabytes = options.hf_mb if name == "huggingface" else options.mb
                 python = sys.executable if name == "krill" else options.peers_python or sys.executable
-                report_encoder(name, threads, python, corpus, tokenizer, megabytes, options.memory)
-            report_command(threads, corpus, tokenizer, options.memory, Path(temporary) / "tokens.bin")
+                report_encoder(results, name, threads, python, corpus, tokenizer, megabytes, options.memory)
+            report_command(
+                results, threads, corpus, tokenizer, options.memory, Path(temporary) / "tokens.bin"
+            )
+        results.save()
 
 
 def trained(corpus: Path, folder: Path) -> Path:
@@ -68,7 +72,14 @@ def trained(corpus: Path, folder: Path) -> Path:
 
 
 def report_encoder(
-    name: str, threads: int, python: str, corpus: Path, tokenizer: Path, megabytes: int, memory: str
+    results: Results,
+    name: str,
+    threads: int,
+    python: str,
+    corpus: Path,
+    tokenizer: Path,
+    megabytes: int,
+    memory: str,
 ) -> None:
     """One row: an encoder in its process."""
     arguments = ["--once", name, "--mb", str(megabytes), "--tokenizer", tokenizer, "--corpus", corpus]
@@ -76,13 +87,18 @@ def report_encoder(
     outcome = on_cores(threads, [python, __file__, *arguments])
     if outcome.code:
         reason = outcome.err.strip().splitlines()[-1] if outcome.err.strip() else f"exit code {outcome.code}"
-        print(f"| {name} | {threads} | {megabytes} | {reason} | | |", flush=True)
+        print(f"{name}, threads {threads}: {reason}", flush=True)
         return
     found = json.loads(outcome.out.splitlines()[-1])
-    print(row(name, threads, found["bytes"], found["seconds"], outcome.peak, found["tokens"]), flush=True)
+    shown = NAMES.get(name, f"Hugging Face, {megabytes} MB")
+    results.add(
+        encoder=shown, threads=threads, **row(found["bytes"], found["seconds"], outcome.peak, found["tokens"])
+    )
 
 
-def report_command(threads: int, corpus: Path, tokenizer: Path, memory: str, output: Path) -> None:
+def report_command(
+    results: Results, threads: int, corpus: Path, tokenizer: Path, memory: str, output: Path
+) -> None:
     """One row: text file to file of tokens, as a user runs it."""
     arguments = [
         "tokenizer",
@@ -99,14 +115,13 @@ def report_command(threads: int, corpus: Path, tokenizer: Path, memory: str, out
     outcome = on_cores(threads, [krill_command(), *arguments])
     assert outcome.code == 0, outcome.err
     tokens, size = outcome.result["tokens"], corpus.stat().st_size
-    name = f"`krill tokenizer encode --memory {memory}`"
-    print(row(name, threads, size, outcome.seconds, outcome.peak, tokens), flush=True)
+    name = "`krill tokenizer encode`"
+    results.add(encoder=name, threads=threads, **row(size, outcome.seconds, outcome.peak, tokens))
 
 
-def row(name: str, threads: int, size: int, seconds: float, peak: int, tokens: int) -> str:
-    """A line of the table."""
-    rate = f"{size / seconds / 1e6:,.1f}"
-    return f"| {name} | {threads} | {size / 1e6:,.0f} | {rate} | {peak / 1e6:,.0f} MB | {tokens:,} |"
+def row(size: int, seconds: float, peak: int, tokens: int) -> Row:
+    """Figures of one encoder."""
+    return {"megabytes": size / 1e6, "rate": size / seconds / 1e6, "peak": peak / 1e6, "tokens": tokens}
 
 
 def on_cores(threads: int, command: list[str | Path]) -> Outcome:

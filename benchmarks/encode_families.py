@@ -42,13 +42,12 @@ from typing import Any
 
 from measured import run_measured
 from real_text import installed_texts, real_texts
+from results import Row, again
 
 MB = 10**6
 # The library takes minutes for what others do in seconds, and to train Unigram.
 LIBRARY_MB = 10
 TRAINED_MB = 3
-COLUMNS = ("tokenizer", "threads", "encoder", "load s", "held MB", "MB/s", "of gpt2-like", "peak MB")
-OF_KRILL = ("hits", "missed bytes")
 
 
 Encode = Callable[[list[str]], Iterable[Sequence[int]]]
@@ -217,13 +216,13 @@ def trained_by_library(kind: str, few: Path, folder: Path) -> Path:
     return path
 
 
-def row(found: dict[str, Any], base: float, encoder: str) -> str:
-    """Figures of one encoder."""
-    rate = found["mb_per_second"]
-    share = f"{rate / base:.2f}" if encoder == "krill" else ""
-    words = f"{found['hit_rate']:.2%} | {found['miss_share']:.1%}" if encoder == "krill" else " |"
-    sizes = f"{found['held'] / MB:.0f} | {rate:.1f} | {share} | {found['peak'] / MB:.0f}"
-    return f"{found['load']:.2f} | {sizes} | {words}"
+def row(found: dict[str, Any], encoder: str) -> Row:
+    """Figures of one encoder; what its cache found is known of Krill."""
+    figures = {"rate": found["mb_per_second"], "held": found["held"] / MB, "peak": found["peak"] / MB}
+    if encoder != "krill":
+        return {"encoder": encoder, **figures, "seconds_to_load": found["load"]}
+    words = {"hits": 100 * found["hit_rate"], "merged": 100 * found["miss_share"]}
+    return {"encoder": "Krill", **figures, "load": found["load"], **words}
 
 
 def main() -> None:
@@ -248,10 +247,8 @@ def main() -> None:
         few = write_documents(folder / "few", min(LIBRARY_MB, options.mb) * MB)
         files = [trained(few, folder), *(unpacked(Path(given), folder) for given in options.tokenizers)]
         files += [trained_by_library(kind, few, folder) for kind in options.trained]
-        print(f"| {' | '.join(COLUMNS + OF_KRILL)} |\n" + "| --- " * len(COLUMNS + OF_KRILL) + "|")
-        versions: dict[str, str] = {}
+        results = again("encode_families")
         for threads in options.threads:
-            base = 0.0
             for file in files:
                 outcomes: dict[str, list[dict[str, Any] | str]] = {name: [] for name in options.encoders}
                 for turn, encoder in product(range(options.turns), options.encoders):
@@ -262,14 +259,12 @@ def main() -> None:
                     outcomes[encoder].append(measure(encoder, file, texts, threads, python))
                 for encoder, turns in outcomes.items():
                     found = median_turn(turns)
-                    begin = f"| {file.parent.name} | {threads} | {encoder} |"
                     if isinstance(found, str):
-                        print(f"{begin} | | {found} | | | | |", flush=True)
-                        continue
-                    versions[encoder] = found["version"]
-                    base = found["mb_per_second"] if encoder == "krill" and base == 0 else base
-                    print(f"{begin} {row(found, base, encoder)} |", flush=True)
-        print("\n" + ", ".join(f"{encoder} {version}" for encoder, version in versions.items()))
+                        print(f"{file.parent.name}, threads {threads}, {encoder}: {found}", flush=True)
+                    else:
+                        results.versions[encoder] = found["version"]
+                        results.add(tokenizer=file.parent.name, threads=threads, **row(found, encoder))
+        results.save()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ import yaml
 
 from measured import Outcome, run_measured
 from preprocess import corpus, krill_command, trained
+from results import again
 
 WORKER_MEMORY = "400MB"
 NODE_MEMORY = 4 * 10**9
@@ -196,12 +197,14 @@ def nodes(job: Job) -> None:
 
 def overhead(job: Job) -> None:
     """Two cores, here and there."""
-    for what, preprocess in (("filters, minhash", HEAVY), ("no filters, exact", {})):
+    results = again("engine_ray", "ray")
+    for what, preprocess in (("all filters and MinHash", HEAVY), ("no filters, exact", {})):
         with cluster(2) as address:
             ways = {"2 threads of one process": ("--threads", "2"), "2 nodes, 1 core each": _on(address)}
             local, ray = job.beside(ways, **preprocess)
         whole, stages = (100 * (there / here - 1) for there, here in zip(ray, local, strict=True))
-        print(f"{what}: the cluster takes {whole:+.0f} %, in the stages {stages:+.0f} %")
+        results.add(job=what, local=local[0], ray=ray[0], longer=whole, stages=stages)
+    results.save()
 
 
 def own(job: Job) -> None:

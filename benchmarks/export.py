@@ -18,6 +18,7 @@ import yaml
 
 from measured import Outcome, run_measured
 from real_text import grow_jsonl
+from results import PEAK, RATE, SECONDS, Column, Results, again, figures
 
 SIZE = int(os.environ.get("BENCH_MB", "100")) * 10**6
 
@@ -69,14 +70,16 @@ def main() -> None:
         prepared = run_measured([krill, "preprocess", "config.yaml", "--quiet"], cwd=folder)
         assert prepared.code == 0, prepared.err
         size = sum(file.stat().st_size for file in (folder / "dataset").glob("*.arrow"))
+        results = again("export", "datasets", columns=_COLUMNS, keys=("format", "program"))
         for to, code in _PEERS.items():
             command = ["export", "dataset", "--to", to, "--memory", "200MB", "--threads", "1", "--quiet"]
-            _tell(to, "krill", size, run_measured([krill, *command], cwd=folder))
+            _tell(results, to, "Krill", size, run_measured([krill, *command], cwd=folder))
             shutil.rmtree(folder / f"dataset-{to}")
             if to != "megatron" or find_spec("megatron"):
-                _tell(to, "peer", size, run_measured(_peer(folder, code), cwd=folder))
+                _tell(results, to, "by hand", size, run_measured(_peer(folder, code), cwd=folder))
                 for file in folder.glob("peer.*"):
                     file.unlink()
+        results.save()
 
 
 def _peer(folder: Path, code: str) -> list[str | Path]:
@@ -84,13 +87,14 @@ def _peer(folder: Path, code: str) -> list[str | Path]:
     return [Path(sys.executable), "-c", f"{opened}\n{code}"]
 
 
-def _tell(to: str, who: str, size: int, outcome: Outcome) -> None:
+_COLUMNS = (Column("format", "format"), Column("program", "program"), SECONDS, RATE, PEAK)
+
+
+def _tell(results: Results, to: str, program: str, size: int, outcome: Outcome) -> None:
+    """A row; MB/s are of tokens."""
     assert outcome.code == 0, outcome.err
-    print(
-        f"{to:9} {who:6} {outcome.seconds:6.1f} s, {size / outcome.seconds / 1e6:6.1f} MB/s of tokens,"
-        f" {outcome.cpu_seconds:.1f} s of CPU, peak {outcome.peak / 1e6:.0f} MB",
-        flush=True,
-    )
+    rate, cpu = size / outcome.seconds / 1e6, outcome.cpu_seconds
+    results.add(format=to, program=program, rate=rate, cpu_seconds=cpu, **figures(outcome))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import psutil
 
 from clean_text import one_core
 from real_text import grow_jsonl
+from results import Results, again
 
 BATCH_BYTES = 10**6
 
@@ -40,23 +41,22 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         corpus = grow_jsonl(Path(folder) / "corpus.jsonl", options.mb * 10**6)
-        print(
-            "| classifier | MB | MB/s | seconds to load | model in memory |\n" + "| --- " * 5 + "|",
-            flush=True,
-        )
-        found = {name: report(name, corpus) for name in ("krill", "py3langid")}
+        results = again("language", "py3langid")
+        found = {name: report(results, name, corpus) for name in ("krill", "py3langid")}
     assert found["krill"]["languages"] == found["py3langid"]["languages"], "both must find the same languages"
+    results.save()
     print(f"ratio {found['py3langid']['seconds'] / found['krill']['seconds']:.1f}x")
 
 
-def report(name: str, corpus: Path) -> dict[str, Any]:
+def report(results: Results, name: str, corpus: Path) -> dict[str, Any]:
     """One row, and what the process found."""
     outcome = one_core([sys.executable, __file__, "--once", name, "--corpus", corpus])
     assert outcome.code == 0, outcome.err
     found: dict[str, Any] = outcome.result
     rate = found["bytes"] / found["seconds"] / 1e6
     size, held = found["bytes"] / 1e6, found["held"] / 1e6
-    print(f"| {name} | {size:.0f} | {rate:.1f} | {found['load']:.1f} | {held:.0f} MB |", flush=True)
+    program = "Krill" if name == "krill" else name
+    results.add(program=program, rate=rate, held=held, megabytes=size, seconds_to_load=found["load"])
     return found
 
 

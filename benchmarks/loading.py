@@ -27,6 +27,7 @@ from krill.dataset import DatasetPart, token_shard_name
 from krill.loading import load
 from made_dataset import LAYOUT, WIDTH, linked_dataset, save_manifest, write_shard
 from measured import run_measured
+from results import Results, again
 
 BATCH = 32
 ROWS = int(os.environ.get("BENCH_ROWS", "100000"))
@@ -39,15 +40,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_dataset(folder / "dataset", ROWS)
-        random_batches(folder)
-        shuffled_epoch(folder)
+        results = again("loading", "datasets")
+        random_batches(folder, results)
+        shuffled_epoch(folder, results)
+        results.save()
         large = linked_dataset(folder / "50gb", shards=250, batches=200)
         memory(large)
         opening(large)
         resuming(large)
 
 
-def random_batches(folder: Path) -> None:
+def random_batches(folder: Path, results: Results) -> None:
     import datasets
 
     rng = np.random.default_rng(0)
@@ -62,16 +65,16 @@ def random_batches(folder: Path) -> None:
     ordered = [np.sort(pick) for pick in picks]
     speeds = side_by_side(
         {
-            "krill": lambda: count(ours[pick]["input_ids"] for pick in picks),
-            "memmap": lambda: count(mapped[pick] for pick in ordered),
+            "Krill": lambda: count(ours[pick]["input_ids"] for pick in picks),
+            "memory map": lambda: count(mapped[pick] for pick in ordered),
         },
         len(picks),
     )
     speeds |= side_by_side({"datasets": lambda: count(peer[pick]["input_ids"] for pick in picks[:50])}, 50)
-    tell("random batches", speeds)
+    tell(results, f"random batches of {BATCH} rows", speeds)
 
 
-def shuffled_epoch(folder: Path) -> None:
+def shuffled_epoch(folder: Path, results: Results) -> None:
     import datasets
 
     ours = load(folder / "dataset", memory="2GB").loader(batch_size=BATCH, shuffle=True, prefetch=0)
@@ -83,15 +86,15 @@ def shuffled_epoch(folder: Path) -> None:
         for _ in range(steps):
             yield np.stack([row["input_ids"] for row in islice(rows, BATCH)])
 
-    speeds = side_by_side({"krill": lambda: count(ours)}, ours.steps)
+    speeds = side_by_side({"Krill, with labels": lambda: count(ours)}, ours.steps)
     speeds |= side_by_side(
         {
-            "datasets, rows": lambda: count(stacked()),
-            "datasets, batches": lambda: count(islice(iter(shuffled.batch(BATCH)), steps)),
+            "datasets, rows stacked": lambda: count(stacked()),
+            "datasets, its own batches": lambda: count(islice(iter(shuffled.batch(BATCH)), steps)),
         },
         steps,
     )
-    tell("shuffled epoch", speeds)
+    tell(results, "a shuffled epoch", speeds)
 
 
 _MEMORY = """
@@ -165,11 +168,12 @@ def side_by_side(jobs: dict[str, Callable[[], object]], batches: int) -> dict[st
     return speeds
 
 
-def tell(what: str, speeds: dict[str, list[float]]) -> None:
-    best = {name: max(found) for name, found in speeds.items()}
-    shown = ", ".join(f"{name} {speed / 1e6:.0f}" for name, speed in best.items())
-    ratios = ", ".join(f"{best['krill'] / best[peer]:.2f}x {peer}" for peer in best if peer != "krill")
-    print(f"{what:16} Mtok/s: {shown}; krill is {ratios}", flush=True)
+def tell(results: Results, job: str, speeds: dict[str, list[float]]) -> None:
+    """The fastest round of each; ours is the first."""
+    ours, *peers = ((name, max(found) / 1e6) for name, found in speeds.items())
+    results.add(job=job, program=ours[0], rate=ours[1])
+    for name, rate in peers:
+        results.add(job=job, program=name, rate=rate, faster=ours[1] / rate)
 
 
 def count(batches: Iterable[object]) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from real_text import grow_jsonl
+from results import again
 
 SIZE = int(os.environ.get("BENCH_MB", "100")) * 10**6
 WORKERS = 4
@@ -74,17 +75,17 @@ def main() -> None:
         folder = Path(name)
         _prepare(folder)
         (folder / "case.py").write_text(_CASE)
-        print(f"{WORKERS} workers          PSS MB   above nothing   Mtok/s")
-        for context in ("fork", "spawn"):
-            base = _measure(folder, "nothing", context)["pss"]
-            print(f"{context:5} nothing   {base / 1e6:10.0f}")
-            for which in ("krill", "datasets"):
-                found = _measure(folder, which, context)
-                rate = _STEPS[which] * 32 * 2048 / found["seconds"] / 1e6
-                print(
-                    f"{context:5} {which:9} {found['pss'] / 1e6:10.0f} {(found['pss'] - base) / 1e6:15.0f}"
-                    f" {rate:8.0f}"
-                )
+        results = again("loading_torch", "datasets", "torch")
+        shown = {"nothing": "one that does nothing", "krill": "Krill", "datasets": "datasets"}
+        for which, dataset in shown.items():
+            found = {context: _measure(folder, which, context) for context in ("fork", "spawn")}
+            rates = {
+                f"{context}_rate": _STEPS[which] * 32 * 2048 / case["seconds"] / 1e6
+                for context, case in found.items()
+            }
+            memory = {context: case["pss"] / 1e6 for context, case in found.items()}
+            results.add(dataset=dataset, **memory, **(rates if which != "nothing" else {}))
+        results.save()
 
 
 _STEPS = {"nothing": 300, "krill": 300, "datasets": 100}

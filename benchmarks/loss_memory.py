@@ -23,6 +23,7 @@ from krill.model.transformer import Transformer, init_transformer
 from krill.training.language_step import loss_chunk
 from krill.training.loss import IGNORED, summed_loss
 from krill.training.step import memory_of
+from results import again
 
 Loss = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
@@ -46,17 +47,13 @@ def main() -> None:
     model = init_transformer(shape, 0)
     steps = {name: compiled_step(loss, model, ids) for name, loss in losses.items()}
     seconds = best_times(steps, model, ids, options.repeats)
-    print("| loss | MB of the loss | MB of the step | seconds a step |\n" + "| --- " * 4 + "|")
-    alone = {name: loss_bytes(loss, options) for name, loss in losses.items()}
+    results = again("loss_memory", "jax")
+    first = next(iter(losses))
     for name, step in steps.items():
-        held = memory_of(step)
-        print(f"| {name} | {alone[name] / 1e6:.0f} | {held / 1e6:.0f} | {seconds[name]:.2f} |")
-    first, second = losses
-    print(
-        f"memory of the loss {alone[second] / alone[first]:.2f}x,"
-        f" of the step {memory_of(steps[second]) / memory_of(steps[first]):.2f}x,"
-        f" time {seconds[second] / seconds[first]:.2f}x"
-    )
+        held = {"alone": loss_bytes(losses[name], options) / 1e6, "step": memory_of(step) / 1e6}
+        beside = {} if name == first else {"times": seconds[name] / seconds[first]}
+        results.add(loss=name, **held, **beside, seconds=seconds[name])
+    results.save()
 
 
 def plain(hidden: jax.Array, embedding: jax.Array, labels: jax.Array) -> jax.Array:

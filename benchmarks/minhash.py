@@ -19,6 +19,7 @@ from pathlib import Path
 
 from measured import run_measured
 from real_text import grow_jsonl
+from results import RATE, Column, again
 
 MEGABYTES = int(os.environ.get("BENCH_MB", "108"))
 DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000000"))
@@ -95,18 +96,18 @@ def on_one_core(script: str, *arguments: object) -> dict[str, float]:
 def signatures(folder: Path) -> None:
     """Ours and the peer's, in megabytes a second."""
     corpus = grow_jsonl(folder / "corpus.jsonl", MEGABYTES * 10**6)
-    rates = {}
+    columns = (Column("program", "program"), RATE)
+    results, ours = again("minhash", "datatrove", columns=columns, keys=("program",)), 0.0
     for title, script, arguments in (
-        ("krill", _OURS, ()),
+        ("Krill", _OURS, ()),
         ("datatrove", _PEER, (folder / "signatures", PEER_SHARE)),
     ):
         found = on_one_core(script, corpus, *arguments)
-        rates[title] = found["bytes"] / found["seconds"]
-        print(
-            f"{title:10} {found['bytes'] / 1e6:7.1f} MB of text {found['seconds']:7.2f} s"
-            f" {rates[title] / 1e6:7.2f} MB/s"
-        )
-    print(f"ratio      {rates['krill'] / rates['datatrove']:7.0f}x")
+        rate = found["bytes"] / found["seconds"] / 1e6
+        ours = ours or rate
+        results.add(program=title, rate=rate, megabytes=found["bytes"] / 1e6, seconds=found["seconds"])
+    results.save()
+    print(f"ratio      {ours / rate:7.0f}x")
 
 
 def clusters(folder: Path) -> None:

@@ -34,6 +34,7 @@ from krill.training.loss import count_labels, summed_loss
 from krill.training.optimizers import OPTIMIZERS, cosine, make_optimizer
 from krill.training.step import first_state
 from real_text import real_texts
+from results import again
 
 # Real text that is on every machine: the sources of some modules of Python.
 MODULES = ("argparse", "typing", "inspect", "subprocess", "tarfile", "pickle", "difflib", "logging", "ast")
@@ -70,7 +71,7 @@ def main() -> None:
     data = tokens(options.vocab_size) if options.vocab_size else library_bytes()
     train, held_out = np.split(data, [len(data) * 9 // 10])
     print(f"{count_parameters(shape):,} parameters, {options.steps} steps of {options.rows} x {LENGTH}")
-    print("| seed | optimizer | loss | bytes of state a parameter | ms a step |\n" + "| --- " * 5 + "|")
+    results = again("optimizer8bit", "jax")
     losses: list[list[float]] = []
     times: list[float] = []
     for seed in options.seeds:
@@ -82,8 +83,12 @@ def main() -> None:
         times.append(runs[1].seconds / runs[0].seconds)
         for run, loss in zip(runs, losses[-1], strict=True):
             held = sum(leaf.nbytes for leaf in jax.tree.leaves(run.state.optimizer))
-            row = f"{loss:.4f} | {held / count_parameters(shape):.2f} | {run.seconds * 1e3:.0f}"
-            print(f"| {seed} | {run.name} | {row} |", flush=True)
+            row = {"parameters": count_parameters(shape), "seed": seed, "optimizer": run.name, "loss": loss}
+            if run is not runs[0]:
+                row |= {"difference": 100 * (loss / losses[-1][0] - 1), "times": times[-1]}
+            bytes_each, milliseconds = held / count_parameters(shape), run.seconds * 1e3
+            results.add(**row, bytes_of_state_a_parameter=bytes_each, milliseconds_a_step=milliseconds)
+    results.save()
     plain, coded = np.mean(losses, axis=0)
     print(f"loss {coded / plain - 1:+.2%} on average, time {min(times):.2f}x")
 

@@ -27,6 +27,7 @@ import yaml
 
 from measured import Outcome, run_measured
 from real_text import grow_jsonl, real_texts
+from results import again, figures
 
 VOCABULARY = 32_000
 SEQUENCE_LEN = 2048
@@ -111,7 +112,8 @@ def main() -> None:
 
 def exact(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
     """Beside the seed's pipeline."""
-    beside_standard(corpus(folder, megabytes), work / "exact", tokenizer)
+    job = f"clean, exact dedup, tokenise, pack, {megabytes} MB"
+    beside_standard(job, corpus(folder, megabytes), work / "exact", tokenizer)
 
 
 def short(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
@@ -121,10 +123,10 @@ def short(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for number in range(10_000):
             file.write(json.dumps({"text": f"{number} {texts[number % len(texts)]}"}) + "\n")
-    beside_standard(path, work / "short", tokenizer)
+    beside_standard("the first job on 10,000 short documents", path, work / "short", tokenizer)
 
 
-def beside_standard(path: Path, work: Path, tokenizer: Path) -> None:
+def beside_standard(job: str, path: Path, work: Path, tokenizer: Path) -> None:
     """Ours and the standard pipeline on one file; both must keep as many documents."""
     ours = krill(path, work / "krill", tokenizer)
     (work / "peer").mkdir(parents=True)
@@ -132,7 +134,7 @@ def beside_standard(path: Path, work: Path, tokenizer: Path) -> None:
     assert peer.code == 0, peer.err
     kept = ours.result["documents"]["kept"]
     assert int(peer.out.split()[-1]) == kept, (peer.out, kept)
-    report(path, [("krill", ours), ("datasets + transformers + TRL", peer)])
+    keep(job, ours, "datasets + transformers + TRL", peer)
 
 
 def minhash(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
@@ -142,7 +144,7 @@ def minhash(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
     (work / "datatrove").mkdir(parents=True)
     peer = one_core([sys.executable, "-c", DATATROVE, path, tokenizer, work / "datatrove"])
     assert peer.code == 0, peer.err
-    report(path, [("krill", ours), ("datatrove", peer)])
+    keep(f"near-duplicates by MinHash, tokenise, {megabytes} MB", ours, "datatrove", peer)
 
 
 def scale(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
@@ -223,6 +225,14 @@ def krill_command() -> Path:
 def one_core(command: Sequence[str | Path], core: int = 0) -> Outcome:
     """Run on one core alone, threads of libraries included."""
     return run_measured(["/usr/bin/env", "taskset", "-c", str(core), *command])
+
+
+def keep(job: str, ours: Outcome, program: str, peer: Outcome) -> None:
+    """Two rows of what this benchmark is for."""
+    results = again("preprocess", "datasets", "pyarrow", "datatrove", "trl")
+    results.add(job=job, program="Krill", **figures(ours))
+    results.add(job=job, program=program, **figures(peer, beside=ours))
+    results.save()
 
 
 def report(path: Path, rows: Sequence[tuple[str, Outcome]]) -> None:

@@ -15,6 +15,7 @@ import yaml
 
 from measured import run_measured
 from real_text import grow_jsonl
+from results import again, figures
 
 SIZE = int(os.environ.get("BENCH_MB", "500")) * 10**6
 
@@ -22,6 +23,7 @@ SIZE = int(os.environ.get("BENCH_MB", "500")) * 10**6
 def main() -> None:
     """Two sizes ten times apart, one and two threads."""
     krill = Path(sys.executable).with_name("krill")
+    results = again("preprocess_bytes")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for size in (SIZE // 10, SIZE):
@@ -38,11 +40,10 @@ def main() -> None:
                 outcome = run_measured([krill, "preprocess", folder / "config.yaml", *arguments])
                 assert outcome.code == 0, outcome.err
                 predicted = outcome.result["budget"]["predicted_peak"]
-                print(
-                    f"{size / 1e6:5.0f} MB, {threads} threads: {outcome.seconds:6.1f} s"
-                    f" {size / outcome.seconds / 1e6:6.1f} MB/s, {outcome.cpu_seconds:.1f} s of CPU,"
-                    f" peak {outcome.peak / 1e6:.0f} MB (predicted {predicted / 1e6:.0f})"
-                )
+                rate = size / outcome.seconds / 1e6
+                measured = {"rate": rate, "predicted": predicted / 1e6, **figures(outcome)}
+                results.add(megabytes=size // 10**6, threads=threads, **measured)
+        results.save()
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ import yaml
 
 from encode_families import LIBRARY_MB, MB, trained_by_library, unpacked, write_documents
 from measured import Outcome, run_measured
+from results import Results, again
 
 SMALL, LARGE, LARGE_FROM, UNBOUNDED = "256MB", "300MB", 200_000, "4GB"
-COLUMNS = ("tokenizer", "tokens", "Krill", "MB/s", "peak", "with the library", "MB/s", "peak", "times")
+SHOWN = {"unigram": "Unigram", "wordpiece": "WordPiece"}
 BY_LIBRARY = """
 import sys
 import krill.tokenizer.open as opening
@@ -82,26 +83,33 @@ def main() -> None:
         documents = write_documents(folder / "documents", options.mb * MB)
         text = folder / "documents.jsonl"
         text.write_text("".join(f'{{"text": {line}}}\n' for line in documents.read_text().splitlines()))
-        print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|")
+        results = again("preprocess_families", "tokenizers")
         for file in files:
-            report(text, file, folder)
+            report(results, text, file, folder)
+        results.save()
 
 
-def report(text: Path, file: Path, folder: Path) -> None:
+def report(results: Results, text: Path, file: Path, folder: Path) -> None:
     """A row."""
     model = json.loads(file.read_bytes())["model"]
     memory = LARGE if len(model["vocab"]) > LARGE_FROM else SMALL
-    cells = [file.parent.name, f"{len(model['vocab']):,}"]
     found = {}
     for library in (False, True):
         work = folder / f"{file.parent.name}-{library}"
         outcome = preprocess(text, file, work, UNBOUNDED if library else memory, library=library)
         found[library] = outcome, digest(work)
-        rate = text.stat().st_size / outcome.cpu_seconds / MB
-        cells += [f"{outcome.cpu_seconds:.1f} s", f"{rate:.1f}", f"{outcome.peak / MB:.0f} MB"]
     (ours, our_rows), (library_run, its_rows) = found[False], found[True]
     assert our_rows == its_rows, f"the rows differ: {file}"
-    print(f"| {' | '.join(cells)} | {library_run.cpu_seconds / ours.cpu_seconds:.1f} |", flush=True)
+    results.add(
+        tokenizer=SHOWN.get(file.parent.name, file.parent.name),
+        tokens=len(model["vocab"]),
+        seconds=ours.cpu_seconds,
+        peak=ours.peak / MB,
+        library_seconds=library_run.cpu_seconds,
+        library_peak=library_run.peak / MB,
+        times=library_run.cpu_seconds / ours.cpu_seconds,
+        megabytes=text.stat().st_size / MB,
+    )
 
 
 if __name__ == "__main__":

@@ -27,9 +27,10 @@ from typing import Any
 import questions
 from measured import Outcome, run_measured
 from questions import KINDS, SQUAD, grown_squad
+from results import Results, again
 
 WIDTH, STRIDE = 384, 128
-COLUMNS = ("tokenizer", "Hugging Face", "peak", "Krill", "peak", "times, by CPU time", "by the clock")
+SHOWN = {"byte_bpe": "byte-level BPE", "wordpiece": "WordPiece", "unigram": "Unigram"}
 
 
 def main() -> None:
@@ -40,10 +41,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|", flush=True)
+        results = again("qa", "tokenizers", "transformers")
         for kind in options.kinds:
             save_tokenizer(kind, folder)
-            report(kind, folder, options.rounds)
+            report(results, kind, folder, options.rounds)
+        results.save()
         if options.times:
             report_growth(folder, options.kinds[0], options.times)
 
@@ -66,8 +68,8 @@ def save_tokenizer(kind: str, folder: Path) -> None:
     questions.tokenizer_of(kind).save_pretrained(folder / kind)
 
 
-def report(kind: str, folder: Path, rounds: int) -> None:
-    """A row: both sides, in turn, so that a busy moment hits both."""
+def report(results: Results, kind: str, folder: Path, rounds: int) -> None:
+    """Two rows: both sides, in turn, so that a busy moment hits both."""
     found: dict[str, list[tuple[dict[str, Any], Outcome]]] = {"hf": [], "krill": []}
     for _ in range(rounds):
         for side, outcomes in found.items():
@@ -84,12 +86,13 @@ def report(kind: str, folder: Path, rounds: int) -> None:
         for clock in ("cpu_seconds", "seconds")
     }
     count = found["hf"][0][0]["examples"]
-    cells = [kind]
-    for side, outcomes in found.items():
-        peak = max(outcome.peak for _, outcome in outcomes)
-        cells += [f"{count / least['cpu_seconds'][side]:,.0f} questions/s", f"{peak / 1e6:,.0f} MB"]
-    cells += [f"{seconds['hf'] / seconds['krill']:.1f}" for seconds in least.values()]
-    print(f"| {' | '.join(cells)} |", flush=True)
+    ratios = {clock: seconds["hf"] / seconds["krill"] for clock, seconds in least.items()}
+    for side, program in (("krill", "Krill"), ("hf", "Hugging Face")):
+        rate, peak = count / least["cpu_seconds"][side], max(outcome.peak for _, outcome in found[side])
+        row = {"tokenizer": SHOWN[kind], "program": program, "rate": rate, "peak": peak / 1e6}
+        if side == "hf":
+            row |= {"faster": ratios["cpu_seconds"], "faster_by_the_clock": ratios["seconds"]}
+        results.add(**row)
 
 
 def hugging_face(kind: str, folder: Path) -> dict[str, Any]:

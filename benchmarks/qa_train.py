@@ -18,6 +18,7 @@ from typing import Any
 
 from measured import run_measured
 from recall_task import AROUND, write_questions, write_tokenizer
+from results import again
 
 KRILL = Path(sys.executable).with_name("krill")
 MEMORY_TOKENS = 2
@@ -59,8 +60,7 @@ def train(features: Path, output: Path, *flags: object) -> tuple[dict[str, Any],
 
 def memory(options: argparse.Namespace) -> None:
     """The peak of a training step over ever longer documents."""
-    print("| segments | parameters | the step, by XLA | predicted | measured | against the first |")
-    print("| --- " * 6 + "|")
+    results = again("qa_train_memory", "jax")
     first = 0
     for segments in options.segments:
         with tempfile.TemporaryDirectory() as name:
@@ -69,17 +69,20 @@ def memory(options: argparse.Namespace) -> None:
             sizes = ("--hidden", options.hidden, "--layers", options.layers, "--batch-size", 8)
             made, peak = train(features, folder / "model", *sizes, "--max-steps", 2, "--memory", "1GB")
         first = first or peak
-        print(
-            f"| {segments} | {made['parameters']:,} | {made['plan']['step_bytes'] / 1e6:.1f} MB"
-            f" | {made['budget']['predicted_peak'] / 1e6:.0f} MB | {peak / 1e6:.0f} MB"
-            f" | {peak / first:.2f} |",
-            flush=True,
+        results.add(
+            segments=segments,
+            peak=peak / 1e6,
+            parameters=made["parameters"],
+            step_by_xla=made["plan"]["step_bytes"] / 1e6,
+            predicted=made["budget"]["predicted_peak"] / 1e6,
+            against_the_first=peak / first,
         )
+    results.save()
 
 
 def recall(options: argparse.Namespace) -> None:
     """Exact match on documents in which the fact is as far away as it gets."""
-    print("| segments | memory vectors | steps | exact match | segments/s | seconds |\n" + "| --- " * 6 + "|")
+    results = again("qa_train_recall", "jax")
     for segments in options.segments:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -93,11 +96,15 @@ def recall(options: argparse.Namespace) -> None:
                 made, _ = train(features, output, *sizes, *rhythm, "--seed", options.seed)
                 found, _ = run("qa", "evaluate", output, held_out)
                 rate = made["documents_per_second"] * (segments + 2) / 2
-                print(
-                    f"| {segments} | {slots} | {options.steps} | {found['exact']:.1f} % | {rate:,.0f}"
-                    f" | {made['seconds']:.0f} |",
-                    flush=True,
+                results.add(
+                    segments=segments,
+                    memory="with" if slots else "without",
+                    exact=found["exact"],
+                    steps=options.steps,
+                    segments_per_second=rate,
+                    seconds=made["seconds"],
                 )
+    results.save()
 
 
 def main() -> None:

@@ -19,9 +19,9 @@ from itertools import count
 
 from measured import run_measured
 from real_text import real_texts
+from results import again
 
 BATCH = 1_000_000  # bytes, as the reader makes them
-HEAD = "| filters | MB | seconds | MB/s | peak MB | kept of the first |\n" + "| --- " * 6 + "|"
 
 
 def documents(megabytes: float) -> Iterator[str]:
@@ -94,7 +94,7 @@ def main() -> None:
         run = run_krill(options.mb, compared) if options.once == "krill" else run_datatrove(options.peer_mb)
         print(json.dumps(run))
         return
-    print(HEAD, flush=True)
+    results = again("quality_filters", "datatrove")
     rates = []
     for name in ("krill", "datatrove"):
         arguments = ["--once", name, "--mb", str(options.mb), "--peer-mb", str(options.peer_mb)]
@@ -102,11 +102,10 @@ def main() -> None:
         assert outcome.code == 0, outcome.err
         run = outcome.result
         rates.append(run["megabytes"] / run["seconds"])
-        print(
-            f"| {name} | {run['megabytes']:.1f} | {run['seconds']:.2f} | {rates[-1]:.2f} | "
-            f"{outcome.peak / 1e6:.0f} | {run['kept']:.0f} of {compared} |",
-            flush=True,
-        )
+        kept = f"{run['kept']:.0f} of {compared}"
+        sizes = {"megabytes": run["megabytes"], "seconds": run["seconds"], "peak": outcome.peak / 1e6}
+        results.add(program="Krill" if name == "krill" else name, rate=rates[-1], kept=kept, **sizes)
+    results.save()
     print(f"{rates[0] / rates[1]:.0f}x as fast")
 
 

@@ -27,6 +27,7 @@ import yaml
 from measured import Outcome, run_measured
 from preprocess import SEQUENCE_LEN, STANDARD, krill_command, trained
 from real_text import real_texts
+from results import Row, again, figures
 
 SIZES = {"10K": 10**4, "1M": 10**6, "10M": 10**7}
 BUDGET = "256MB"
@@ -47,8 +48,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         folder = options.folder or Path(temporary)
         tokenizer = trained(folder)
-        print("| documents | program | seconds | documents/s | CPU | peak | tokens |")
-        print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
         for name in options.sizes:
             path = corpus(folder, SIZES[name])
             compare(name, path, tokenizer, Path(temporary) / name, options.peer_minutes * 60, options.peer_gb)
@@ -57,9 +56,9 @@ def main() -> None:
 def compare(name: str, path: Path, tokenizer: Path, work: Path, seconds: float, gigabytes: float) -> None:
     """One row for ours and one for the peer; what both wrote is compared token by token."""
     documents = SIZES[name]
+    results = again("seed_scale", "datasets", "pyarrow")
     ours = krill(path, work / "krill", tokenizer)
-    tokens = ours.result["tokens"]["kept"]
-    print(row(f"{documents:,}", "Krill, `--memory 256MB`", ours, documents, f"{tokens:,}"), flush=True)
+    results.add(program="Krill", **row(ours, documents), tokens=ours.result["tokens"]["kept"])
     (work / "peer").mkdir()
     command = [sys.executable, "-c", STANDARD, path, tokenizer, work / "peer"]
     limited = ["/usr/bin/env", "timeout", "-k", "5", f"{seconds:.0f}", *command]
@@ -67,20 +66,21 @@ def compare(name: str, path: Path, tokenizer: Path, work: Path, seconds: float, 
     if peer.code == 0:
         fate = "the same" if same_rows(work / "krill" / "out", work / "peer" / "out") else "**others**"
     elif peer.code == TIMED_OUT:
-        fate = f"ended after {seconds / 60:.0f} min"
+        fate = f"ended after {seconds / 60:.0f} minutes"
     else:
         reason = peer.err.strip().splitlines()[-1:] or [f"exit code {peer.code}"]
         fate = f"failed with {gigabytes:g} GB: {reason[0][:80]}"
-    print(row("", "datasets + transformers + TRL", peer, documents, fate), flush=True)
+    results.add(program="datasets + transformers + TRL", **row(peer, documents), rows=fate)
+    results.save()
     shutil.rmtree(work)
 
 
-def row(size: str, program: str, outcome: Outcome, documents: int, tokens: str) -> str:
-    """A row of the table in docs/benchmarks.md."""
-    seconds, used = outcome.seconds, outcome.cpu_seconds / outcome.seconds
-    rate = f"{documents / seconds:,.0f}" if outcome.code == 0 else ""
-    peak = f"{outcome.peak / 1e6:,.0f} MB"
-    return f"| {size} | {program} | {seconds:,.1f} | {rate} | {100 * used:.0f} % | {peak} | {tokens} |"
+def row(outcome: Outcome, documents: int) -> Row:
+    """Figures of one program; no rate, and seconds that are not all, where it did not end by itself."""
+    found = {"documents": documents, "cpu": 100 * outcome.cpu_seconds / outcome.seconds, **figures(outcome)}
+    if outcome.code == 0:
+        return {**found, "rate": documents / outcome.seconds}
+    return {**found, "seconds": f"over {outcome.seconds:.0f}"}
 
 
 def krill(path: Path, work: Path, tokenizer: Path) -> Outcome:

@@ -25,9 +25,9 @@ from typing import Any
 from encode import trained
 from measured import run_measured
 from real_text import grow_jsonl, text_corpus
+from results import Results, again
 
 SEQ_LEN, BATCH, BUFFER = 128, 32, 10_000
-HEAD = "| loop | MB | MB/s | tokens/s | peak |\n" + "| --- " * 5 + "|"
 
 
 def main() -> None:
@@ -42,13 +42,21 @@ def main() -> None:
         if not corpus.exists():
             grow_jsonl(corpus, options.mb * 10**6)
         tokenizer = options.tokenizer or trained(text_corpus(folder, options.mb), folder / "tokenizer-32000")
-        print(HEAD, flush=True)
-        ours = report("krill", options.mb, corpus, tokenizer, options)
-        theirs = report(options.reader, options.hf_mb, corpus, tokenizer, options)
+        results = again("streaming", "tokenizers")
+        ours = report(results, "krill", options.mb, corpus, tokenizer, options)
+        theirs = report(results, options.reader, options.hf_mb, corpus, tokenizer, options)
+        results.save()
         print(f"\nkrill is {ours / theirs:.1f} times as fast", flush=True)
 
 
-def report(name: str, megabytes: int, corpus: Path, tokenizer: Path, options: argparse.Namespace) -> float:
+def report(
+    results: Results,
+    name: str,
+    megabytes: int,
+    corpus: Path,
+    tokenizer: Path,
+    options: argparse.Namespace,
+) -> float:
     """A row of the table; returns bytes a second."""
     arguments = ["--once", name, "--mb", str(megabytes), "--corpus", corpus, "--tokenizer", tokenizer]
     one_core = ["/usr/bin/env", "taskset", "-c", "0"] if shutil.which("taskset") else []
@@ -57,12 +65,13 @@ def report(name: str, megabytes: int, corpus: Path, tokenizer: Path, options: ar
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out.splitlines()[-1])
     rate = found["bytes"] / found["seconds"]
-    shown = "krill" if name == "krill" else f"Hugging Face tokenizers, read with {name}"
-    tokens = found["tokens"] / found["seconds"]
-    print(
-        f"| {shown} | {found['bytes'] / 1e6:,.0f} | {rate / 1e6:,.2f} | {tokens:,.0f} |"
-        f" {outcome.peak / 1e6:,.0f} MB |",
-        flush=True,
+    results.add(
+        program="Krill" if name == "krill" else "Hugging Face",
+        rate=rate / 1e6,
+        peak=outcome.peak / 1e6,
+        reader=name,
+        megabytes=found["bytes"] / 1e6,
+        tokens_per_second=found["tokens"] / found["seconds"],
     )
     return float(rate)
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from measured import run_measured
+from results import again
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN = 10_000, 96, 4, 3, 256
 ROWS, LENGTH = 32, 128
@@ -56,13 +57,13 @@ def main() -> None:
                 raise SystemExit(outcome.err)
             steps[name] = min(steps[name], outcome.result["step"])
             peaks[name] = max(peaks[name], outcome.peak)
-    print("| program | tokens/s | peak | Krill beside it |\n" + "| --- " * 4 + "|")
+    results = again("train", "torch", "jax")
     for name in options.only:
-        beside = (
-            f"{steps[name] / steps['Krill']:.2f}x the speed, {peaks['Krill'] / peaks[name]:.2f}x the peak"
-        )
-        rate = ROWS * LENGTH / steps[name]
-        print(f"| {name} | {rate:,.0f} | {peaks[name] / 1e6:.0f} MB | {'' if name == 'Krill' else beside} |")
+        row = {"program": name, "rate": ROWS * LENGTH / steps[name], "peak": peaks[name] / 1e6}
+        if name != "Krill" and "Krill" in steps:
+            row |= {"faster": steps[name] / steps["Krill"], "peak_beside": peaks["Krill"] / peaks[name]}
+        results.add(**row)
+    results.save()
 
 
 def median_step(step: Callable[[], None], seconds: float) -> float:

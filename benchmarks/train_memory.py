@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import run_measured
+from results import Results, again
 
 
 @dataclass(frozen=True)
@@ -57,29 +58,33 @@ def main() -> None:
     if options.child:
         train(Setting(**json.loads(options.child)))
         return
-    print(
-        "| parameters | vocabulary | batch | budget | optimizer | precision | microbatch | remat |"
-        " compiler | predicted | measured | |\n" + "| --- " * 12 + "|"
-    )
+    results = again("train_memory", "jax")
     errors = [
-        measure(setting)
+        measure(setting, results)
         for number, setting in enumerate(SETTINGS)
         if options.only is None or number in options.only
     ]
+    results.save()
     print(f"predicted / measured from {min(errors):.2f} to {max(errors):.2f}")
 
 
-def measure(setting: Setting) -> float:
+def measure(setting: Setting, results: Results) -> float:
     """Predicted over measured, of one setting."""
     plan, peak = run_setting(setting)
     ratio = float(plan["predicted"]) / peak
-    print(
-        f"| {setting.parameters / 1e6:.1f}M | {setting.vocabulary:,} | {setting.rows} x {setting.length}"
-        f" | {setting.budget} MB | {setting.optimizer} | {setting.precision} | {plan['microbatch']}"
-        f" | {'yes' if plan['remat'] else 'no'} | {'lean' if plan['lean'] else 'fast'}"
-        f" | {plan['predicted'] / 1e6:.0f} MB"
-        f" | {peak / 1e6:.0f} MB | {ratio:.2f} |",
-        flush=True,
+    results.add(
+        parameters=f"{setting.parameters / 1e6:.1f}M",
+        vocabulary=setting.vocabulary,
+        batch=f"{setting.rows} x {setting.length}",
+        budget=setting.budget,
+        optimizer=setting.optimizer,
+        precision=setting.precision,
+        microbatch=plan["microbatch"],
+        predicted=plan["predicted"] / 1e6,
+        measured=peak / 1e6,
+        ratio=ratio,
+        remat=plan["remat"],
+        compiler="lean" if plan["lean"] else "fast",
     )
     return ratio
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from real_text import SHARED_DATA
+from results import again
 
 WIDTH, LAYERS, HEADS, HIDDEN, LENGTH, ROWS = 128, 4, 4, 352, 64, 12
 PEAK, FLOOR, WARMUP, BETA2, DECAY = 1e-3, 0.1, 100, 0.99, 0.1
@@ -39,10 +40,11 @@ def main() -> None:
     steps = options.steps
     ids, vocabulary = characters()
     print(f"{len(ids):,} characters, {vocabulary} different ones, {steps} steps of {ROWS} x {LENGTH}")
-    print("| model | parameters | validation loss | bits per byte |\n" + "| --- " * 4 + "|", flush=True)
+    results = again("train_quality", "torch", "jax")
     for name in options.only:
         parameters, loss = MODELS[name](vocabulary, steps)
-        print(f"| {name} | {parameters:,} | {loss:.4f} | {loss / math.log(2):.4f} |", flush=True)
+        results.add(model=name, parameters=parameters, loss=loss, bits=loss / math.log(2))
+    results.save()
 
 
 @cache
@@ -184,7 +186,7 @@ def gpt2(vocabulary: int) -> Any:
     return Decoder()
 
 
-MODELS = {"nanoGPT": train_torch, "Krill": train_krill}
+MODELS = {"nanoGPT's architecture, in PyTorch": train_torch, "Krill": train_krill}
 
 if __name__ == "__main__":
     main()

@@ -25,8 +25,7 @@ from pathlib import Path
 
 from krill.tokenizer.compare import Trial, train_ours, train_peer, vocabulary_beside
 from real_text import text_corpus
-
-HEAD = "| trainer | budget | threads | seconds | MB/s | peak | vocabulary |\n" + "| --- " * 7 + "|"
+from results import Results, again
 
 
 def main() -> None:
@@ -34,7 +33,7 @@ def main() -> None:
     options = parsed()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
-        ours = {size: table(text_corpus(folder, size), options) for size in options.mb}
+        ours = {size: table(size, text_corpus(folder, size), options) for size in options.mb}
     small, large = min(ours), max(ours)
     if large > small:
         for (memory, threads), trial in ours[large].items():
@@ -42,10 +41,12 @@ def main() -> None:
             print(f"{memory}, threads {threads}: {large / small:.1f}x the text, {ratio:.2f}x the peak")
 
 
-def table(file: Path, options: argparse.Namespace) -> dict[tuple[str, int], Trial]:
+def table(size: int, file: Path, options: argparse.Namespace) -> dict[tuple[str, int], Trial]:
     """All trainers on one file; returns our trials by budget and threads."""
     megabytes = file.stat().st_size / 1e6
-    print(f"\n{megabytes:,.0f} MB of text, {options.vocab_size:,} tokens\n\n{HEAD}", flush=True)
+    print(f"\n{megabytes:,.0f} MB of text, {options.vocab_size:,} tokens\n", flush=True)
+    results = again("train_tokenizer")
+    text = f"{size:,} MB"
     ours: dict[tuple[str, int], Trial] = {}
     for threads in options.threads:
         for memory in options.memory:
@@ -53,22 +54,33 @@ def table(file: Path, options: argparse.Namespace) -> dict[tuple[str, int], Tria
             ours[memory, threads] = trial
             first = next(iter(ours.values()))
             assert trial.tokens == first.tokens, "neither budget nor threads may change the merges"
-            print(row(trial, first, memory, threads, megabytes), flush=True)
+            add(results, trial, first, memory, text=text, threads=threads, megabytes=megabytes)
         for name in options.peers:
             trial = train_peer(name, file, options.vocab_size, threads, python=options.peers_python)
-            print(row(trial, first, "none", threads, megabytes), flush=True)
+            add(results, trial, first, "none", text=text, threads=threads, megabytes=megabytes)
+    results.save()
     return ours
 
 
-def row(trial: Trial, ours: Trial, budget: str, threads: int, megabytes: float) -> str:
-    """One line of the table."""
-    cells = [f"{trial.name} {trial.version}", budget, str(threads)]
+def add(
+    results: Results, trial: Trial, ours: Trial, budget: str, *, text: str, threads: int, megabytes: float
+) -> None:
+    """One row, or why there is none."""
     if trial.fault is not None:
-        cells += [trial.fault, "", "", ""]
-    else:
-        cells += [f"{trial.seconds:.1f}", f"{megabytes / trial.seconds:.1f}"]
-        cells += [f"{trial.peak / 1e6:,.0f} MB", vocabulary_beside(ours, trial)]
-    return f"| {' | '.join(cells)} |"
+        print(f"{trial.name} {trial.version}, threads {threads}: {trial.fault}", flush=True)
+        return
+    if trial is not ours and budget == "none":
+        results.versions[trial.name] = trial.version
+    results.add(
+        text=text,
+        trainer="Krill" if budget != "none" else trial.name,
+        budget=budget,
+        threads=threads,
+        seconds=trial.seconds,
+        rate=megabytes / trial.seconds,
+        peak=trial.peak / 1e6,
+        vocabulary=vocabulary_beside(ours, trial),
+    )
 
 
 def parsed() -> argparse.Namespace:

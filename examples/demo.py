@@ -75,6 +75,8 @@ def main() -> None:
     sample = ("--prompt", PROMPT, "--max-tokens", "80", "--seed", "1")
     krill("generate", str(save_untrained()), *sample, say="before training")
     krill("generate", str(FOLDER / "model"), *sample, say="after training")
+    runs = [str(FOLDER / name) for name in ("dataset", "tokenizer", "model")]
+    krill("report", *runs, "--output", str(FOLDER / "report.html"), say="a page to look at")
 
 
 if __name__ == "__main__":

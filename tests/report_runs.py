@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 import krill
+from krill_process import KrillProcess
+from tiny_trainings import tiny_config, write_text
 
 HOSTILE = (
     "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
@@ -54,38 +58,28 @@ def make_tokenizer(folder: Path, name: str = "tokenizer", vocab_size: int = 400)
     return folder / name
 
 
-def make_training(folder: Path, *, finished: bool = True, slower: float = 1.0) -> Path:
-    """The files of a training as `krill train` writes them, without training one: that takes JAX."""
+def make_training(folder: Path, *, finished: bool = True, learning_rate: float = 0.01) -> Path:
+    """What `krill train` leaves of a tiny model, or of one whose training was killed."""
     folder.mkdir(parents=True)
-    lines = []
-    for step in range(10, 310, 10):
-        loss = 5 * slower / (1 + step / 50) + 1
-        lines.append(
-            {"step": step, "kind": "train", "loss": loss, "grad_norm": 1 / step, "memory": 5 * 10**8}
-        )
-        lines[-1] |= {"learning_rate": 0.001 / step, "tokens_per_second": 900.0}
-        if step % 100 == 0:
-            lines.append({"step": step, "kind": "validation", "loss": loss + 0.1})
-    (folder / "metrics.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines) + '{"step": 310, "ki'
-    )
-    described = {
-        "format": 1,
-        "command": "train",
-        "krill": "0.1.0",
-        "config": {"train": {"learning_rate": slower}},
-    }
-    budget = {"limit": 10**9, "predicted_peak": 6 * 10**8, "measured_peak": 55 * 10**7}
-    manifest = described | {"budget": budget, "seconds": 12.5, "steps": 300, "parameters": 1_315_968}
+    write_text(folder)
+    output = folder / folder.name
+    train = {"max_steps": 30 if finished else 100_000, "log_every": 1, "evaluate_every": 10}
+    config = tiny_config(folder, **train, learning_rate=learning_rate, output_dir=str(output))
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    krill.preprocess(config, memory="256MB")
+    metrics = output / "metrics.jsonl"
+    running = KrillProcess(folder, "train", "config.yaml", "--quiet")
     if finished:
-        (folder / "krill-run.json").write_text(json.dumps(manifest))
-    else:
-        (folder / ".krill-begun.json").write_text(json.dumps(described))
-    return folder
+        assert running.wait() == 0, running.output
+        return output
+    running.wait_until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 25)
+    running.kill()
+    return output
 
 
 def change_manifest(folder: Path, **fields: Any) -> None:
     """Somebody has edited the run's file; None takes a field out."""
     path = folder / "krill-run.json"
     manifest = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps({name: value for name, value in manifest.items() if value is not None}))
+    gone = [name for name, value in fields.items() if value is None]
+    path.write_text(json.dumps({name: value for name, value in manifest.items() if name not in gone}))

@@ -32,7 +32,7 @@ def build(machine: str, python: str, output: Path) -> None:
     }
     settings = {
         "cmake.define.CMAKE_TOOLCHAIN_FILE": str(ROOT / "wheels/zig.cmake"),
-        "build-dir": str(ROOT / "build/wheels" / machine),
+        "build-dir": str(ROOT / "build/cross" / machine),
     }
     run(
         *("uv", "build", "--wheel", "--quiet", "--python", python, "--out-dir", str(output), str(ROOT)),

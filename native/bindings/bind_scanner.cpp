@@ -35,7 +35,7 @@ std::optional<std::string> scanner_regex(const std::string& regex) {
   return tokenizer::regex_of(*pattern);
 }
 
-Out<uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
+Out<uint32_t> scan_all_words(nb::handle data, const std::string& pattern, bool plainly) {
   auto known = text::pattern_named(pattern);
   if (!known) known = pattern_of_regex(pattern);
   if (!known) throw std::invalid_argument("no pattern is named `" + pattern + "`");
@@ -44,7 +44,8 @@ Out<uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
   Buffer<uint32_t> ends = [&] {
     nb::gil_scoped_release release;
     Buffer<uint32_t> room(text.size() + text::kScanRoom);
-    room.trim(text::scan_words(*known, text.data(), text.size(), 0, room.data(), room.size()));
+    const auto scan = plainly ? text::scan_words_plainly : text::scan_words;
+    room.trim(scan(*known, text.data(), text.size(), 0, room.data(), room.size()));
     return room;
   }();
   return to_numpy(std::move(ends));
@@ -97,7 +98,7 @@ nb::tuple find_all_tokens(nb::handle data, const nb::list& tokens) {
 }  // namespace
 
 void bind_scanner(nb::module_& m) {
-  m.def("scan_words", &scan_all_words, nb::arg("data"), nb::arg("pattern"));
+  m.def("scan_words", &scan_all_words, nb::arg("data"), nb::arg("pattern"), nb::arg("plainly") = false);
   m.def("scanner_regex", &scanner_regex, nb::arg("regex"));
   m.def("last_cut", &last_cut_of, nb::arg("data"));
   m.def("first_cut", &first_cut_of, nb::arg("data"), nb::arg("from_"));

@@ -47,7 +47,7 @@ class MergeTable {
   // Ranks as numbers to compare, with room for a place in a word in the lowest bits. The highest bit makes
   // them ordinary floating-point numbers, whose order is that of their bits: SSE2 has the lesser of four
   // floats in one instruction, but not of four integers.
-  static constexpr unsigned kPlaceBits = 5;
+  static constexpr unsigned kPlaceBits = 6;
   static constexpr int32_t kOrderBit = int32_t{1} << 30;
   // That of a pair that doesn't merge is this or more.
   static constexpr int32_t kNever = kOrderBit | int32_t{kMaxMerges} << kPlaceBits;
@@ -58,8 +58,10 @@ class MergeTable {
     Symbol joined;
 
     // kNever or more if the slot belongs to a pair of another row: without a branch, which couldn't be
-    // predicted.
-    int32_t order_in(uint32_t wanted) const { return order | static_cast<int32_t>(row != wanted) * kNever; }
+    // predicted. Only a difference makes high bits of what is below 0.
+    int32_t order_in(uint32_t wanted) const {
+      return order | (static_cast<int32_t>((uint64_t{0} - (row ^ wanted)) >> 32) & kNever);
+    }
   };
 
   // `merges` holds left, right and new id of each; of a pair that occurs twice the last counts, as in Hugging

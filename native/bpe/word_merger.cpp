@@ -49,7 +49,10 @@ class MergingWord {
   void begin(const MergeTable& merges, SymbolRun& word) {
     word_ = &word;
     const size_t count = word.count;
-    std::ranges::fill(keys_, kNever);
+    keys_end_ = count < kFewKeys ? kFewKeys : kPlaces;
+    std::fill_n(keys_, kFewKeys, kNever);
+    if (keys_end_ > kFewKeys) [[unlikely]]
+      std::fill_n(keys_ + kFewKeys, kPlaces - kFewKeys, kNever);
     before_ = kBefore;
     after_ = kAfter;
     last_ = static_cast<uint32_t>(count + 1);
@@ -97,6 +100,9 @@ class MergingWord {
   }
 
  private:
+  static constexpr size_t kPlaces = WordMerger::kShort + 2;
+  // Most words have less: then the other keys are not looked at.
+  static constexpr size_t kFewKeys = kPlaces / 2;
   static constexpr Places kBefore = counted_from(0xff), kAfter = counted_from(1);
 
   // The pair of a symbol and the next. Order and place are one number, so that the least is the leftmost of
@@ -110,14 +116,19 @@ class MergingWord {
 #if defined(__SSE2__)
     const auto* const keys = reinterpret_cast<const float*>(keys_);
     __m128 least = _mm_load_ps(keys);
-    for (size_t i = 4; i < std::size(keys_); i += 4) least = _mm_min_ps(least, _mm_load_ps(keys + i));
+    const auto add = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; i += 4) least = _mm_min_ps(least, _mm_load_ps(keys + i));
+    };
+    add(4, kFewKeys);
+    if (keys_end_ > kFewKeys) [[unlikely]]
+      add(kFewKeys, kPlaces);
     least = _mm_min_ps(least, _mm_shuffle_ps(least, least, _MM_SHUFFLE(1, 0, 3, 2)));
     least = _mm_min_ps(least, _mm_shuffle_ps(least, least, _MM_SHUFFLE(2, 3, 0, 1)));
     return _mm_cvtsi128_si32(_mm_castps_si128(least));
 #else
     Four least;
     std::memcpy(&least, keys_, sizeof least);
-    for (size_t i = 4; i < std::size(keys_); i += 4) {
+    for (size_t i = 4; i < keys_end_; i += 4) {
       Four four;
       std::memcpy(&four, keys_ + i, sizeof four);
       least = lesser(least, four);
@@ -126,11 +137,12 @@ class MergingWord {
 #endif
   }
 
-  alignas(16) int32_t keys_[32];
-  MergeTable::Symbol symbols_[32];
-  MergeTable::Symbol joined_[32];  // of a symbol and the next
-  Places before_;                  // where the symbols beside one that is left begin
+  alignas(16) int32_t keys_[kPlaces];
+  MergeTable::Symbol symbols_[kPlaces];
+  MergeTable::Symbol joined_[kPlaces];  // of a symbol and the next
+  Places before_;                       // where the symbols beside one that is left begin
   Places after_;
+  size_t keys_end_;
   uint32_t last_;  // the sentinel behind the word
   uint32_t at_;
   const MergeTable::Slot* left_slot_;

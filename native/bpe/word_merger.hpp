@@ -58,7 +58,7 @@ struct SymbolRun {
 
 class WordMerger {
  public:
-  static constexpr size_t kShort = 30;
+  static constexpr size_t kShort = 62;
   static constexpr size_t kScratchPerSymbol = 9;
 
   explicit WordMerger(const MergeTable& merges) : merges_(merges) {}

@@ -1,6 +1,6 @@
 // Drives the scanner and the token finder, and aborts where they break their word: blocks give what
-// characters give, any capacity gives the same, texts cut where they may be cut give the same, tokens are
-// those of a plain search.
+// characters give, any machine and any capacity the same, texts cut where they may be cut give the same,
+// tokens are those of a plain search.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +69,16 @@ inline void check_cut(const text::Pattern& pattern, const Bytes& text, const End
   expect(joined == whole, "scanner: a cut changes words");
 }
 
+// The blocks that every machine has, where this one may have others.
+inline Ends scan_plainly(const text::Pattern& pattern, const Bytes& text) {
+  Ends ends(text.size() + text::kScanRoom);
+  ends.resize(scan_words_plainly(pattern, text.data(), text.size(), 0, ends.data(), ends.size()));
+  return ends;
+}
+
 inline void fuzz_pattern(const text::Pattern& pattern, const Bytes& text, size_t capacity) {
   const Ends whole = scan_in_steps(pattern, text, std::max<size_t>(text.size(), 1));
+  expect(whole == scan_plainly(pattern, text), "scanner: the machine shows");
   expect(whole == scan_by_characters(pattern, text), "scanner: blocks and characters differ");
   expect(whole == scan_in_steps(pattern, text, capacity), "scanner: the capacity shows");
   const size_t last = text::last_cut(text.data(), text.size());

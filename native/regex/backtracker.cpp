@@ -4,37 +4,15 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "regex/characters.hpp"
+#include "regex/segments.hpp"
+#include "regex/unicode.hpp"
+
 namespace krill::regex {
 namespace {
 
 constexpr size_t kMostFrames = size_t{1} << 20;
 constexpr size_t kKeptFrames = size_t{1} << 14;
-
-size_t length_at(const uint8_t* text, size_t size, size_t at) {
-  const uint8_t lead = text[at];
-  const size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  return length <= size - at ? length : 1;
-}
-
-uint32_t point_at(const uint8_t* text, size_t at, size_t length) {
-  const uint32_t lead = text[at];
-  const auto tail = [&](size_t place) { return text[at + place] & 0x3fu; };
-  switch (length) {
-    case 1: return lead < 0x80 ? lead : 0xfffd;
-    case 2: return (lead & 0x1f) << 6 | tail(1);
-    case 3: return (lead & 0x0f) << 12 | tail(1) << 6 | tail(2);
-    default: {
-      const uint32_t point = (lead & 7) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3);
-      return point <= kLastPoint ? point : 0xfffd;
-    }
-  }
-}
-
-size_t previous_place(const uint8_t* text, size_t at) {
-  size_t start = at - 1;
-  while (start > 0 && at - start < 4 && (text[start] & 0xc0) == 0x80) --start;
-  return start;
-}
 
 }  // namespace
 
@@ -145,7 +123,30 @@ class Backtracker::Machine {
       case Code::behind_end: return place_ == registers_[op.a] && ++op_;
       case Code::unlimit: assign(program_.limit_, registers_[op.a]); return ++op_;
       case Code::anchor: return holds(op) && ++op_;
-      case Code::backref: return repeat_group(op.a) && ++op_;
+      case Code::backref: return (op.b ? repeat_group_in_any_case(op.a) : repeat_group(op.a)) && ++op_;
+      case Code::advance:
+        if (place_ >= limit()) {
+          op_ = op.a;
+          return true;
+        }
+        place_ += length_at(text_, limit(), place_);
+        return ++op_;
+      case Code::found: {
+        const size_t height = registers_[op.a];
+        place_ = frames_[height + 1].place;  // the first frame is what the mark itself has to undo
+        undo_to(height);
+        op_ = op.b;
+        return true;
+      }
+      case Code::cut_range: {
+        const size_t begin = registers_[op.b];
+        assign(op.a, registers_[program_.limit_]);
+        assign(program_.limit_, static_cast<uint32_t>(place_));
+        place_ = begin;
+        return ++op_;
+      }
+      case Code::whole_range: assign(program_.limit_, static_cast<uint32_t>(size_)); return ++op_;
+      case Code::check: return has_matched(op.a) && ++op_;
       case Code::match: return true;
     }
     return false;
@@ -224,8 +225,18 @@ class Backtracker::Machine {
       case Anchor::end_line: return at_end || text_[place_] == '\n';
       case Anchor::begin_search: return place_ == from_;
       case Anchor::keep: return true;
+      case Anchor::segment:
+      case Anchor::not_segment: {
+        uint64_t steps = 0;
+        const bool begins =
+            op.b ? begins_word(text_, size_, place_, steps) : begins_grapheme(text_, size_, place_, steps);
+        budget_.spend(steps / 4);
+        return begins == (static_cast<Anchor>(op.a) == Anchor::segment);
+      }
       case Anchor::word:
       case Anchor::not_word: {
+        // As there: where nothing may be read at the beginning, there is no character.
+        if (place_ == 0 && limit() == 0) return static_cast<Anchor>(op.a) == Anchor::not_word;
         const bool left = place_ > 0 && is_word(previous_place(text_, place_), place_, op.b);
         const bool right = !at_end && is_word(place_, size_, op.b);
         return (left != right) == (static_cast<Anchor>(op.a) == Anchor::word);
@@ -234,15 +245,44 @@ class Backtracker::Machine {
     return false;
   }
 
+  bool has_matched(uint32_t number) const {
+    return registers_[2 * number] != kUnset && registers_[2 * number + 1] != kUnset;
+  }
+
   bool repeat_group(uint32_t number) {
     const uint32_t begin = registers_[2 * number];
     const uint32_t end = registers_[2 * number + 1];
-    if (begin == kUnset || end == kUnset || begin > end) return false;
+    if (!has_matched(number)) return false;
+    if (begin > end) return true;  // within the group itself, which has begun anew
     const size_t length = end - begin;
     budget_.spend(length / 16);
     if (limit() < place_ || limit() - place_ < length) return false;
     if (std::memcmp(text_ + begin, text_ + place_, length) != 0) return false;
     place_ += length;
+    return true;
+  }
+
+  // As there: as many bytes, of characters that are the same one by one.
+  bool repeat_group_in_any_case(uint32_t number) {
+    size_t at = registers_[2 * number];
+    const size_t end = registers_[2 * number + 1];
+    if (!has_matched(number)) return false;
+    if (at >= end) return true;
+    const size_t length = end - at;
+    budget_.spend(length);
+    if (limit() < place_ || limit() - place_ < length) return false;
+    const size_t stop = place_ + length;
+    size_t other = place_;
+    while (at < end) {
+      if (other >= stop) return false;
+      const size_t size = length_at(text_, end, at);
+      const size_t other_size = length_at(text_, stop, other);
+      if (!CaseFolding::instance().are_same(point_at(text_, at, size), point_at(text_, other, other_size)))
+        return false;
+      at += size;
+      other += other_size;
+    }
+    place_ = other;
     return true;
   }
 

@@ -47,8 +47,13 @@ class Backtracker {
     step_back,    // b: least, c: most characters
     behind_end,   // fails unless the place is register a
     unlimit,      // the limit is register a again
-    anchor,       // a: which; b: set of word characters
-    backref,      // a: number
+    advance,      // takes a character, or goes to a at the limit
+    found,  // undoes all to register a, and goes to b with the place that the way pushed first goes back to
+    cut_range,    // register a is the limit, the limit is the place, which is register b again
+    whole_range,  // the limit is the text's end
+    check,        // fails unless the group a has matched
+    anchor,       // a: which; b: set of word characters, or 1 for segments that are words
+    backref,      // a: number; b: 1 if case is ignored
     match,
   };
 

@@ -48,6 +48,10 @@ uint64_t operations(const Node& node) {
     case Kind::group: return operations(*node.children[0]) + (node.number != 0 ? 2 : 0);
     case Kind::atomic:
     case Kind::look: return operations(*node.children[0]) + 2;
+    case Kind::absent: return kWrittenOut + 1;
+    case Kind::condition:
+      return operations(*node.children[0]) + operations(*node.children[1]) + operations(*node.children[2]) +
+             5;
     default: return 1;
   }
 }
@@ -139,7 +143,10 @@ class Backtracker::Compiler {
       case Kind::atomic: return emit_atomic(node);
       case Kind::anchor: return emit_anchor(node);
       case Kind::look: return node.behind ? emit_behind(node) : emit_ahead(node);
-      case Kind::backref: add({Code::backref, 0, node.number}); return;
+      case Kind::backref: add({Code::backref, 0, node.number, node.ignore_case}); return;
+      case Kind::check: return emit_check(node);
+      case Kind::absent: return emit_absent(node);
+      case Kind::condition: return emit_condition(node);
       case Kind::literal:
       case Kind::call: return;
     }
@@ -268,7 +275,7 @@ class Backtracker::Compiler {
       add({Code::assign, 0, program_.keep_});
       return;
     }
-    uint32_t set = 0;
+    uint32_t set = node.of_words;
     if (node.anchor == Anchor::word || node.anchor == Anchor::not_word) {
       CodeSet words;
       find_property("(word)", words);
@@ -319,6 +326,59 @@ class Backtracker::Compiler {
       if (is_variable) add({Code::unlimit, 0, outer});
       add({Code::look_end, 0, height, place});
     }
+  }
+
+  // One of several groups has matched.
+  void emit_check(const Node& node) {
+    std::vector<uint32_t> jumps;
+    for (size_t number = 0; number + 1 < node.points.size(); ++number) {
+      const uint32_t split = add({Code::split});
+      at(split).a = here();
+      add({Code::check, 0, node.points[number]});
+      jumps.push_back(add({Code::jump}));
+      at(split).b = here();
+    }
+    add({Code::check, 0, node.points.back()});
+    for (const uint32_t jump : jumps) at(jump).a = here();
+  }
+
+  void emit_condition(const Node& node) {
+    const uint32_t height = new_register();
+    add({Code::mark, 0, height});
+    const uint32_t split = add({Code::split});
+    at(split).a = here();
+    emit(*node.children[0]);
+    add({Code::cut, 0, height});
+    emit(*node.children[1]);
+    const uint32_t jump = add({Code::jump});
+    at(split).b = here();
+    emit(*node.children[2]);
+    at(jump).a = here();
+  }
+
+  // First where the absent begins, then from the same place what stands before it.
+  void emit_absent(const Node& node) {
+    if (node.children.empty()) {
+      add({Code::whole_range});
+      return;
+    }
+    const uint32_t place = new_register();
+    const uint32_t height = new_register();
+    const uint32_t outer = new_register();
+    add({Code::assign, 0, place});
+    add({Code::mark, 0, height});
+    const uint32_t split = add({Code::split});
+    at(split).a = here();
+    emit(*node.children[0]);
+    const uint32_t found = add({Code::found, 0, height});
+    at(split).b = here();
+    const uint32_t advance = add({Code::advance});
+    add({Code::jump, 0, split});
+    at(found).b = at(advance).a = here();
+    add({Code::cut_range, 0, outer, place});
+    if (node.children.size() < 2) return;
+    emit(*node.children[1]);
+    add({Code::unlimit, 0, outer});
   }
 
   Backtracker& program_;

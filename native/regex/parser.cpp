@@ -89,8 +89,7 @@ NodePtr merged(NodePtr inner, NodePtr outer) {
 }
 
 bool cannot_be_repeated(const Node& node) {
-  if (node.kind == Kind::anchor) return node.anchor != Anchor::keep;
-  if (node.kind == Kind::look) return true;
+  if (node.kind == Kind::anchor || node.kind == Kind::look) return true;
   if (node.kind != Kind::alt) return false;
   return std::any_of(node.children.begin(), node.children.end(),
                      [](const NodePtr& child) { return cannot_be_repeated(*child); });
@@ -138,6 +137,7 @@ Tree Parser::parse() {
   if (!at_end()) refuse("unmatched close parenthesis");
   if (!names_.empty() && has_numbered_backrefs_)
     refuse("numbered backref is not allowed beside named groups");
+  if (greatest_reference_ > groups_) refuse("invalid backref number");
   if (has_calls_) inline_calls(*tree.root);
   tree.groups = groups_;
   tree.has_backrefs = has_backrefs_;
@@ -235,7 +235,12 @@ NodePtr Parser::expression(bool in_group) {
   NodePtr before;  // characters of the same literal that are not repeated
   Quantifier found{};
   for (skip(); quantifier(found); skip()) {
-    if (cannot_be_repeated(*node)) refuse("target of a repeat operator is invalid");
+    if (cannot_be_repeated(*node)) {
+      // As the first thing in a condition, the peer takes some of them.
+      if (is_group && has_conditions_)
+        throw Unsupported("a repeated group without characters in a condition");
+      refuse("target of a repeat operator is invalid");
+    }
     if (!is_group && node->kind == Kind::literal && node->points.size() > 1 &&
         (found.lower != 1 || found.upper != 1)) {
       NodePtr last = make(Kind::literal);
@@ -393,9 +398,9 @@ NodePtr Parser::special_group(bool in_group, bool& is_group, bool& ends_branch) 
       if (take('=')) return look(true, false);
       if (take('!')) return look(true, true);
       return named_group('>');
-    case '~': throw Unsupported("an absent operator");
+    case '~': return absent();
     case '{': throw Unsupported("a callout");
-    case '(': throw Unsupported("a condition");
+    case '(': return condition();
     default: return option_group(letter, in_group, ends_branch);
   }
 }
@@ -447,9 +452,12 @@ NodePtr Parser::option_group(uint32_t letter, bool in_group, bool& ends_branch) 
       case 'S': options.ascii_space = on; continue;
       case 'P': options.ascii_posix = on; continue;
       case 'y':
+        if (!on) refuse("undefined group option");
+        segment_option(options);
+        continue;
       case 'C':
       case 'I':
-      case 'L': throw Unsupported("an option of the whole pattern or of text segments");
+      case 'L': throw Unsupported("an option of the whole pattern");
       case ')':
       case ':': break;
       default: refuse("undefined group option");

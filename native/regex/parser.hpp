@@ -23,6 +23,7 @@ struct Options {
   bool ascii_digit = false;
   bool ascii_space = false;
   bool ascii_posix = false;
+  bool word_segments = false;
 };
 
 class Parser {
@@ -76,6 +77,14 @@ class Parser {
   CodeSet property(bool& negated, bool in_class);
   CodeSet named(std::string_view name) const;
 
+  // parser_conditions.cpp: absent operators, conditions, text segments
+  NodePtr absent();
+  NodePtr condition();
+  NodePtr group_check(bool& is_other);
+  NodePtr text_segment();
+  void segment_option(Options& options);
+  void require_group(uint32_t number);
+
   // parser_calls.cpp: calls of groups
   class Calls;
   void inline_calls(Node& root);
@@ -107,9 +116,11 @@ class Parser {
   std::vector<bool> closed_;        // by group
   std::vector<bool> named_groups_;  // by group
   std::map<std::string, std::vector<uint32_t>> names_;
+  uint32_t greatest_reference_ = 0;  // of groups
   bool has_backrefs_ = false;
   bool has_numbered_backrefs_ = false;
   bool has_calls_ = false;
+  bool has_conditions_ = false;  // or absent operators
   bool has_keep_ = false;
 };
 

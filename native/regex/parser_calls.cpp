@@ -72,6 +72,8 @@ class Parser::Calls {
     made->ascii = node.ascii;
     made->of_newline = node.of_newline;
     made->of_literal = node.of_literal;
+    made->of_class = node.of_class;
+    made->of_words = node.of_words;
     made->lower = node.lower;
     made->upper = node.upper;
     made->points = node.points;

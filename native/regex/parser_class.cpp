@@ -170,6 +170,7 @@ NodePtr Parser::bracket() {
   if (negated) return make_set(set.complement());
   // Characters that are the same as two or three others match these, too.
   NodePtr node = make(Kind::alt);
+  node->of_class = true;
   node->children.push_back(make_set(set));
   for (size_t length = 2; length <= 3; ++length) {
     for (const FoldedSequence& sequence : folding.sequences()) {

@@ -190,6 +190,7 @@ NodePtr Parser::anchor(Anchor kind) {
   NodePtr node = make(Kind::anchor);
   node->anchor = kind;
   node->ascii = options_.ascii_word || options_.ascii_posix;
+  node->of_words = options_.word_segments;
   return node;
 }
 
@@ -212,17 +213,10 @@ NodePtr Parser::general_newline() {
 }
 
 NodePtr Parser::reference(uint32_t number) {
-  if (number > groups_) {
-    const bool has_more =
-        std::find(points_.begin() + static_cast<ptrdiff_t>(at_), points_.end(), '(') != points_.end();
-    if (has_more) throw Unsupported("a reference to a group that follows");
-    refuse("invalid backref number");
-  }
-  if (!closed_[number]) throw Unsupported("a reference to the group around it");
-  if (options_.ignore_case) throw Unsupported("a reference that ignores case");
+  require_group(number);
   NodePtr node = make(Kind::backref);
   node->number = number;
-  has_backrefs_ = true;
+  node->ignore_case = options_.ignore_case;
   return node;
 }
 
@@ -247,7 +241,7 @@ NodePtr Parser::named_back_reference() {
   const uint32_t end = next("end of pattern at an escape") == '<' ? '>' : '\'';
   if (at_end()) refuse("group name is empty");
   const bool back = take('-');
-  if (!back && peek_is('+')) throw Unsupported("a reference to a group that follows");
+  const bool ahead = !back && take('+');
   if (!at_end() && peek() >= '0' && peek() <= '9') {
     uint64_t number = 0;
     for (; !at_end() && peek() >= '0' && peek() <= '9'; ++at_)
@@ -257,17 +251,22 @@ NodePtr Parser::named_back_reference() {
     if (back && (number == 0 || number > groups_)) refuse("invalid backref number");
     if (!back && number == 0) refuse("invalid backref number");
     has_numbered_backrefs_ = true;
-    return reference(static_cast<uint32_t>(back ? groups_ + 1 - number : number));
+    return reference(static_cast<uint32_t>(back ? groups_ + 1 - number : ahead ? groups_ + number : number));
   }
-  if (back) refuse("invalid group name");
+  if (back || ahead) refuse("invalid group name");
   const size_t begin = at_;
   while (!at_end() && peek() != end && peek() != '+' && peek() != '-' && peek() != ')') ++at_;
   if (peek_is('+') || peek_is('-')) throw Unsupported("a reference with a level");
   at_ = begin;
   const auto found = names_.find(name_until(end));
   if (found == names_.end()) refuse("undefined name reference");
-  if (found->second.size() > 1) throw Unsupported("a reference to several groups");
-  return reference(found->second.front());
+  if (found->second.size() == 1) return reference(found->second.front());
+  // The last one that matches here, and no other one afterwards.
+  NodePtr either = make(Kind::alt);
+  for (size_t at = found->second.size(); at-- > 0;) either->children.push_back(reference(found->second[at]));
+  NodePtr atomic = make(Kind::atomic);
+  atomic->children.push_back(std::move(either));
+  return atomic;
 }
 
 NodePtr Parser::escape() {
@@ -284,9 +283,9 @@ NodePtr Parser::escape() {
     case 'R': return general_newline();
     case 'N': return make_set(CodeSet('\n', '\n').complement());
     case 'O': return make_set(CodeSet::all());
-    case 'X':
-    case 'y':
-    case 'Y': throw Unsupported("a text segment");
+    case 'X': return text_segment();
+    case 'y': return anchor(Anchor::segment);
+    case 'Y': return anchor(Anchor::not_segment);
     case 'K': has_keep_ = true; return anchor(Anchor::keep);
     case 'k':
       if (peek_is('<') || peek_is('\'')) return named_back_reference();

@@ -55,6 +55,10 @@ uint32_t least_length(const Node& node) {
     case Kind::repeat: return times(node.lower, least_length(*node.children[0]));
     case Kind::group:
     case Kind::atomic: return least_length(*node.children[0]);
+    case Kind::absent: return node.children.size() < 2 ? 0 : least_length(*node.children[1]);
+    case Kind::condition:
+      return std::min(plus(least_length(*node.children[0]), least_length(*node.children[1])),
+                      least_length(*node.children[2]));
     default: return 0;
   }
 }

@@ -22,7 +22,12 @@ enum class Kind : uint8_t {
   anchor,   // a place
   look,     // whether the child matches ahead or behind
   backref,  // what the group of `number` matched
-  call,     // the body of the group of `number`, or of the name `points`; gone once the pattern is parsed
+  check,    // whether one of the groups `points` has matched
+  absent,   // the second child, before the place where the first one would match; without a second, all that
+            // follows stays before that place; without any, it may pass it again
+  condition,  // the first child decides, without going back into it, whether the second or the third has to
+              // match
+  call,       // the body of the group of `number`, or of the name `points`; gone once the pattern is parsed
 };
 
 enum class Anchor : uint8_t {
@@ -34,7 +39,9 @@ enum class Anchor : uint8_t {
   begin_search,  // \G
   word,
   not_word,
-  keep,  // \K: the match begins here
+  keep,         // \K: the match begins here
+  segment,      // \y
+  not_segment,  // \Y
 };
 
 constexpr uint32_t kUnlimited = UINT32_MAX;
@@ -50,10 +57,12 @@ struct Node {
   bool greedy = true;
   bool behind = false;       // of a look: what stands before
   bool negative = false;     // of a look
-  bool ignore_case = false;  // of a literal
+  bool ignore_case = false;  // of a literal or a backref
   bool ascii = false;        // of \b and \B
   bool of_newline = false;   // of a look: a part of \R
   bool of_literal = false;   // of a list or a set: a literal
+  bool of_class = false;     // of an alt: a character class
+  bool of_words = false;     // of \y and \Y: segments are words
   uint32_t lower = 0;
   uint32_t upper = 0;
   uint32_t number = 0;

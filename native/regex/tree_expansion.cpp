@@ -23,7 +23,14 @@ class Expansion {
         if (node->number != 0 && !captures_[node->number]) node->number = 0;
         break;
       case Kind::list: join_literals(*node); break;
+      case Kind::absent:
+        // There, what is absent is forgotten when the inner one ends.
+        if (!node->children.empty() && has_absent(*node->children[0]))
+          throw Unsupported("an absent operator in what is absent");
+        break;
       case Kind::look:
+        if (node->negative && cuts_range(*node))
+          throw Unsupported("an absent operator without an end in a negative look");
         if (node->behind) check_behind(*node->children[0], node->negative);
         [[fallthrough]];
       case Kind::repeat:
@@ -101,6 +108,9 @@ class Expansion {
   // What the peer allows in a look behind, and what is supported of it.
   void check_behind(const Node& node, bool negative) const {
     if (node.kind == Kind::backref) throw Unsupported("a reference in a look-behind");
+    if (node.kind == Kind::absent && node.children.size() < 2) refuse("invalid pattern in look-behind");
+    if (node.kind == Kind::absent || node.kind == Kind::condition || node.kind == Kind::check)
+      throw Unsupported("an absent operator or a condition in a look-behind");
     if (node.kind == Kind::look) {
       if (node.of_newline) throw Unsupported("\\R in a look-behind");
       if (!node.behind || (node.negative && !negative)) refuse("invalid pattern in look-behind");
@@ -124,7 +134,6 @@ class Expansion {
     check_length(body);
     if (is_fixed(look->children[0])) return;
     if (body.kind != Kind::alt || !std::all_of(body.children.begin(), body.children.end(), is_fixed)) {
-      if (has_word_anchor(body)) throw Unsupported("\\b in a look-behind of any length");
       return;
     }
     NodePtr all = make(look->negative ? Kind::list : Kind::alt);
@@ -137,13 +146,6 @@ class Expansion {
     }
     look = make(Kind::group);
     look->children.push_back(std::move(all));
-  }
-
-  static bool has_word_anchor(const Node& node) {
-    if (node.kind == Kind::anchor && (node.anchor == Anchor::word || node.anchor == Anchor::not_word))
-      return true;
-    return std::any_of(node.children.begin(), node.children.end(),
-                       [](const NodePtr& child) { return has_word_anchor(*child); });
   }
 
   static void check_length(const Node& body) {
@@ -183,6 +185,17 @@ class Expansion {
     return (node.kind == Kind::anchor && node.anchor == Anchor::keep) ||
            std::any_of(node.children.begin(), node.children.end(),
                        [](const NodePtr& child) { return has_keep(*child); });
+  }
+
+  static bool has_absent(const Node& node) {
+    return node.kind == Kind::absent || std::any_of(node.children.begin(), node.children.end(),
+                                                    [](const NodePtr& child) { return has_absent(*child); });
+  }
+
+  static bool cuts_range(const Node& node) {
+    return (node.kind == Kind::absent && node.children.size() < 2) ||
+           std::any_of(node.children.begin(), node.children.end(),
+                       [](const NodePtr& child) { return cuts_range(*child); });
   }
 
   static bool has_captures(const Node& node) {

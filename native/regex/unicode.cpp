@@ -78,6 +78,10 @@ CodeSet CaseFolding::same_as(uint32_t point) const {
   return set;
 }
 
+bool CaseFolding::are_same(uint32_t one, uint32_t other) const {
+  return one == other || (class_of(one) == class_of(other) && class_of(one) < classes_.size());
+}
+
 CodeSet CaseFolding::closed(const CodeSet& set) const {
   std::vector<bool> present(classes_.size());
   for (const Range& range : set.ranges()) {
@@ -93,9 +97,7 @@ CodeSet CaseFolding::closed(const CodeSet& set) const {
 }
 
 size_t CaseFolding::match_sequence(const uint32_t* points, size_t count, CodeSet& ones) const {
-  const auto same = [&](uint32_t a, uint32_t b) {
-    return a == b || (class_of(a) == class_of(b) && class_of(a) < classes_.size());
-  };
+  const auto same = [&](uint32_t a, uint32_t b) { return are_same(a, b); };
   for (size_t length = 3; length >= 2; --length) {
     if (count < length) continue;
     for (const FoldedSequence& sequence : sequences_) {

@@ -46,6 +46,7 @@ class CaseFolding {
 
   // A character and those that are the same when case is ignored.
   CodeSet same_as(uint32_t point) const;
+  bool are_same(uint32_t one, uint32_t other) const;
   // Some characters and those that are the same when case is ignored.
   CodeSet closed(const CodeSet& set) const;
   const std::vector<FoldedSequence>& sequences() const { return sequences_; }

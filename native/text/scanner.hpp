@@ -68,6 +68,9 @@ constexpr size_t kScanRoom = 64;
 // every byte. The end of the text is its real end, and its size is below 4 GiB.
 size_t scan_words(const Pattern& pattern, const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                   size_t capacity);
+// The same without instructions that not every machine has; for tests.
+size_t scan_words_plainly(const Pattern& pattern, const uint8_t* text, size_t size, size_t from,
+                          uint32_t* ends, size_t capacity);
 
 // A place (0 < place < size) where the text may be cut in two without changing any word of any pattern: the
 // last one, or 0 if there is none; the first one at `from` or later, or `size`. The two characters beside a

@@ -1,14 +1,15 @@
-// Tests on 64 bytes at once; a result has a bit for each byte, the first byte lowest. SSE2 on x86-64 and NEON
-// on aarch64, where they are the baseline, plain C++ elsewhere. AVX2 was tried and left out: the scan alone
-// became 15 % faster, but the work on the words takes several times as long.
+// Tests on 64 bytes at once; a result has a bit for each byte, the first byte lowest. `ScanBlock` is SSE2 on
+// x86-64 and NEON on aarch64, where they are the baseline, plain C++ elsewhere. `WideScanBlock` is AVX-512
+// for machines that have it: the scan takes half the time. AVX2 was tried and left out: 15 % of the scan.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -17,10 +18,19 @@ namespace krill::text {
 
 constexpr unsigned kScanBlock = 64;
 
+// Writes `first` + the place of each bit, and returns how many.
+inline size_t write_places(uint64_t bits, uint32_t first, uint32_t* places) {
+  size_t count = 0;
+  for (; bits != 0; bits &= bits - 1) places[count++] = first + static_cast<uint32_t>(std::countr_zero(bits));
+  return count;
+}
+
 #if defined(__SSE2__)
 
 class ScanBlock {
  public:
+  static constexpr auto write_places = text::write_places;
+
   explicit ScanBlock(const uint8_t* text) {
     for (int i = 0; i < 4; ++i) parts_[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text) + i);
   }
@@ -65,6 +75,8 @@ class ScanBlock {
 
 class ScanBlock {
  public:
+  static constexpr auto write_places = text::write_places;
+
   explicit ScanBlock(const uint8_t* text) {
     for (int i = 0; i < 4; ++i) parts_[i] = vld1q_u8(text + 16 * i);
   }
@@ -106,6 +118,8 @@ class ScanBlock {
 
 class ScanBlock {
  public:
+  static constexpr auto write_places = text::write_places;
+
   explicit ScanBlock(const uint8_t* text) { std::memcpy(bytes_, text, kScanBlock); }
   uint64_t wide() const {
     return gather([](uint8_t byte) { return byte >= 0x80; });
@@ -129,6 +143,65 @@ class ScanBlock {
   }
 
   uint8_t bytes_[kScanBlock];
+};
+
+#endif
+
+#if defined(__x86_64__)
+
+// For functions that are run only where `WideScanBlock::is_supported`.
+#define KRILL_AVX512 [[gnu::target("avx512f,avx512bw,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")]]
+
+class WideScanBlock {
+ public:
+  static bool is_supported() {
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("bmi2");
+  }
+
+  KRILL_AVX512 explicit WideScanBlock(const uint8_t* text) : bytes_(_mm512_loadu_si512(text)) {}
+  KRILL_AVX512 uint64_t wide() const { return _mm512_movepi8_mask(bytes_); }
+  KRILL_AVX512 uint64_t equal(char value) const {
+    return _mm512_cmpeq_epi8_mask(bytes_, _mm512_set1_epi8(value));
+  }
+  KRILL_AVX512 uint64_t within(char first, char last) const {
+    const __m512i above = _mm512_sub_epi8(bytes_, _mm512_set1_epi8(first));
+    return _mm512_cmple_epu8_mask(above, _mm512_set1_epi8(static_cast<char>(last - first)));
+  }
+  KRILL_AVX512 uint64_t letters() const {
+    const __m512i lower = _mm512_or_si512(bytes_, _mm512_set1_epi8(0x20));
+    const __m512i above = _mm512_sub_epi8(lower, _mm512_set1_epi8('a'));
+    return _mm512_cmple_epu8_mask(above, _mm512_set1_epi8('z' - 'a'));
+  }
+  // Writes up to all 64 places, those beyond the last bit's too: how many there are can't be predicted.
+  KRILL_AVX512 static size_t write_places(uint64_t bits, uint32_t first, uint32_t* places) {
+    const __m512i all =
+        _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43,
+                        42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22,
+                        21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i found = _mm512_maskz_compress_epi8(bits, all);
+    const __m512i before = _mm512_set1_epi32(static_cast<int>(first));
+    const auto count = static_cast<size_t>(_mm_popcnt_u64(bits));
+    store<0>(found, before, places);
+    store<1>(found, before, places);
+    if (count > 32) [[unlikely]] {
+      store<2>(found, before, places);
+      store<3>(found, before, places);
+    }
+    return count;
+  }
+
+ private:
+  // One sixteen of four. Forms with a mask, though it is full: GCC 12 takes the others for uses of what is
+  // not initialised.
+  template <int kPart>
+  KRILL_AVX512 static void store(const __m512i& found, const __m512i& before, uint32_t* places) {
+    const __m128i part = _mm512_maskz_extracti32x4_epi32(static_cast<__mmask8>(0xff), found, kPart);
+    const __m512i wide = _mm512_maskz_cvtepu8_epi32(static_cast<__mmask16>(0xffff), part);
+    _mm512_storeu_si512(places + 16 * kPart, _mm512_add_epi32(wide, before));
+  }
+
+  __m512i bytes_;
 };
 
 #endif

@@ -25,6 +25,7 @@ using Mask = uint64_t;
 constexpr Mask bit(unsigned place) { return Mask{1} << place; }
 constexpr Mask below(unsigned place) { return place < kScanBlock ? bit(place) - 1 : ~Mask{0}; }
 inline unsigned lowest(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+inline unsigned highest(Mask mask) { return 63 - static_cast<unsigned>(std::countl_zero(mask)); }
 
 // Where the run of ones that ends just below `end` begins.
 inline unsigned run_begin(Mask mask, unsigned end) {
@@ -91,9 +92,9 @@ void add_wide(Masks& masks, const uint8_t* text, Mask wide) {
   }
 }
 
-template <Letters kLetters>
+template <Letters kLetters, class Block>
 Masks masks_of(const Pattern& pattern, const uint8_t* text, unsigned end) {
-  const ScanBlock block(text);
+  const Block block(text);
   Masks masks{};
   masks.end = end;
   masks.known =
@@ -237,20 +238,22 @@ Mask word_starts(const Pattern& pattern, Masks& masks, const uint8_t* text) {
 }
 
 // Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is
-// where the text ends inside it, and then its end is one of them.
-template <Letters kLetters>
-size_t scan_block(const Pattern& pattern, const uint8_t* block, unsigned end, size_t place, uint32_t* ends) {
-  Masks masks = masks_of<kLetters>(pattern, block, end);
+// where the text ends inside it, and then its end is one of them. `place` is where the block begins, and then
+// the last end: not read back from where it was written, since the next block waits for it.
+template <Letters kLetters, class Block>
+size_t scan_block(const Pattern& pattern, const uint8_t* block, unsigned end, size_t& place, uint32_t* ends) {
+  Masks masks = masks_of<kLetters, Block>(pattern, block, end);
   Mask starts = word_starts<kLetters>(pattern, masks, block);
   starts &= below(masks.known) & ~Mask{1};
   if (masks.known_to_the_end()) starts |= bit(masks.end);
-  size_t count = 0;
-  for (; starts != 0; starts &= starts - 1) ends[count++] = static_cast<uint32_t>(place) + lowest(starts);
+  if (starts == 0) return 0;
+  const size_t count = Block::write_places(starts, static_cast<uint32_t>(place), ends);
+  place += highest(starts);
   return count;
 }
 
 // Writes the ends of words as `scan_words` does, by blocks where possible, else one by one.
-template <Letters kLetters>
+template <Letters kLetters, class Block>
 size_t scan(const Pattern& pattern, const uint8_t* bytes, size_t size, size_t from, uint32_t* ends,
             size_t capacity) {
   constexpr size_t kBeyond = 3;  // what is read after a block, to see its last character and contraction
@@ -263,18 +266,33 @@ size_t scan(const Pattern& pattern, const uint8_t* bytes, size_t size, size_t fr
     if (capacity - count < kScanRoom) {
       if (count > 0) break;
     } else if (left >= kScanBlock + kBeyond) {
-      found = scan_block<kLetters>(pattern, bytes + place, kScanBlock, place, ends + count);
+      found = scan_block<kLetters, Block>(pattern, bytes + place, kScanBlock, place, ends + count);
     } else if (left < kScanBlock) {
       uint8_t last[kScanBlock + kBeyond];
       std::memset(last, ' ', sizeof last);
       std::memcpy(last, bytes + place, left);
-      found = scan_block<kLetters>(pattern, last, static_cast<unsigned>(left), place, ends + count);
+      found = scan_block<kLetters, Block>(pattern, last, static_cast<unsigned>(left), place, ends + count);
     }
-    if (found == 0) ends[count + found++] = static_cast<uint32_t>(word_end<kLetters>(pattern, text, place));
+    if (found == 0) {
+      place = word_end<kLetters>(pattern, text, place);
+      ends[count + found++] = static_cast<uint32_t>(place);
+    }
     count += found;
-    place = ends[count - 1];
   }
   return count;
+}
+
+template <class Block>
+size_t scan_by(const Pattern& pattern, const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+               size_t capacity) {
+  using enum Pattern::Letters;
+  switch (pattern.letters) {
+    case after_blank: return scan<after_blank, Block>(pattern, text, size, from, ends, capacity);
+    case after_any: return scan<after_any, Block>(pattern, text, size, from, ends, capacity);
+    case with_marks: return scan<with_marks, Block>(pattern, text, size, from, ends, capacity);
+    case by_case: return scan<by_case, Block>(pattern, text, size, from, ends, capacity);
+  }
+  return 0;
 }
 
 }  // namespace krill::text

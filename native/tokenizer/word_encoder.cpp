@@ -17,6 +17,22 @@ void WordStatistics::add(const WordStatistics& other) {
   timed_nanoseconds += other.timed_nanoseconds;
 }
 
+namespace {
+
+// Ids are copied in blocks, the last of them from and to beyond the end, where there must be room: how many
+// there are can't be predicted, and the next ones overwrite what is too much.
+constexpr size_t kManyIds = 16, kFewIds = 4;
+
+template <size_t kBlock, class From, class To>
+To* copy_blocks(const From* from, const From* end, To* to) {
+  const auto count = static_cast<size_t>(end - from);
+  for (size_t begin = 0; begin < count; begin += kBlock)
+    for (size_t i = begin; i < begin + kBlock; ++i) to[i] = static_cast<To>(from[i]);
+  return to + count;
+}
+
+}  // namespace
+
 template <class Id>
 WordEncoder<Id>::WordEncoder(const Model& model, std::unique_ptr<WordCutter> cutter, size_t cache_bytes,
                              std::mutex& long_words)
@@ -249,16 +265,16 @@ void WordEncoder<Id>::finish_batch(const Text& text, GrowingBuffer<Out>& ids) {
     encode_missed();
     for (const Miss& miss : misses_) total += missed_[miss.number].count;
   }
-  Out* out = ids.room(total + 1);
+  Out* out = ids.room(total + kManyIds);
   const Id* found = found_.data();
   const auto copy_to = [&](const Id* end) {
-    out = std::copy(found, end, out);
+    out = copy_blocks<kManyIds>(found, end, out);
     found = end;
   };
   for (const Miss& miss : misses_) {
     copy_to(found_.data() + miss.before);
     const BatchWord& word = missed_[miss.number];
-    for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Out>(word.ids[i]);
+    out = copy_blocks<kFewIds>(word.ids, word.ids + word.count, out);
   }
   copy_to(found_.data() + found_.size());
   ids.set_end(out);
@@ -282,7 +298,7 @@ template <class Id>
 void WordEncoder<Id>::encode_missed() {
   const size_t bytes = missed_text_.size();
   const uint8_t* text = missed_text_.data();
-  uint32_t* ids = missed_ids_.resize_for_overwrite(bytes).data();
+  uint32_t* ids = missed_ids_.resize_for_overwrite(bytes + kFewIds).data();
   for (BatchWord& word : missed_) {
     word.data = text;
     word.ids = ids;

@@ -367,9 +367,9 @@ class PreTokenizer:
 
 # ---- scanner: native/bindings/bind_scanner.cpp ----
 
-def scan_words(data: _Bytes, pattern: str) -> _UInt32s:
+def scan_words(data: _Bytes, pattern: str, plainly: bool = False) -> _UInt32s:
     """Where each word (pretoken) of one text ends. Patterns: gpt2, cl100k, o200k, llama3, qwen2, and regexes
-    that `scanner_regex` knows."""
+    that `scanner_regex` knows. `plainly`: without instructions that not every machine has."""
 
 def scanner_regex(regex: str) -> str | None:
     """The one regex for all that cut text into the same words, if these are words of the scanner."""

@@ -6,8 +6,10 @@ that the command line ends with. Whatever is not a `KrillError` is a bug and exi
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 # Characters of a message: a name or a value in it may be a megabyte.
 _LONGEST = 8000
@@ -40,6 +42,36 @@ def escape(text: str) -> str:
 def escape_json(text: str) -> str:
     """The same for JSON: the result is JSON of the same value."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# Characters of a value that a message shows.
+_LONGEST_VALUE = 80
+
+
+def shown(value: object) -> str:
+    """A value as YAML would have it, in one line and shortened."""
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=str)
+        except (ValueError, TypeError, RecursionError):
+            text = _written(value)
+    text = printable(re.sub(r"\s+", " ", text) if "\n" in text else text)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _written(value: object) -> str:
+    """Python's repr; of what it can't write, such as a number of 5,000 digits, the type."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return type(value).__name__
+
+
+def printable(text: str) -> str:
+    """Text that any terminal takes: bytes that were not UTF-8 arrive from the shell as lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class KrillError(Exception):
@@ -93,3 +125,18 @@ class Interrupted(KrillError):
     """The user or the scheduler asked the run to stop."""
 
     exit_code = 130
+
+
+def encode_error(error: KrillError) -> dict[str, Any]:
+    """The error as values that JSON can say, for another process."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == __name__)
+    return {"kind": kind.__name__, "message": error.message, "hint": error.hint}
+
+
+def decode_error(described: Mapping[str, Any]) -> KrillError:
+    """The error that another process described."""
+    kinds = {kind.__name__: kind for kind in KrillError.__subclasses__()}
+    kind = kinds.get(described["kind"], KrillError)
+    error = kind.__new__(kind)  # not every kind is made of a message and a hint
+    KrillError.__init__(error, described["message"], hint=described["hint"])
+    return error

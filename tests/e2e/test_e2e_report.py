@@ -67,6 +67,7 @@ def browser() -> Iterator[Browser]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.set_script_timeout(120)
     yield Browser(driver)
     driver.quit()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import itertools
 import json
 import os
 import re
@@ -90,6 +92,10 @@ def test_a_run_that_is_killed_and_goes_on_elsewhere_gives_the_bytes_of_a_local_o
     committed = _scanned(store)
     scratch = remote.folder / "scratch"
     assert len(list(scratch.iterdir())) == 1  # what a killed process can't remove
+
+    seen = remote.run("report", "s3://corpus/out", "--json")
+    assert seen.code == 0, seen.err
+    assert [(run["command"], run["state"]) for run in seen.result["runs"]] == [("preprocess", "unfinished")]
 
     ended = remote.preprocess("--json")
     assert ended.code == 0, ended.err
@@ -233,6 +239,15 @@ def test_a_report_reads_a_run_where_it_is(remote: Job, store: Any) -> None:
     page = (remote.folder / "report.html").read_text()
     assert re.search(r"<dt>documents</dt><dd>\d+ of 400 kept", page)
     assert "<figcaption>Memory over time" in page
-    assert "The rows are in an object store" in page
+    rows = re.search(r"<summary>Rows from the beginning as text</summary>(.*?)</details>", page, re.DOTALL)
+    assert rows is not None
+    texts = re.findall(r"row (\d+): \d+ tokens, .*?<pre[^>]*>\n(.*?)</pre>", rows[1], re.DOTALL)
+    assert len(texts) == 3
+    there = krill.load("s3://corpus/out", memory="200MB", cache_dir=remote.folder / "cache")
+    for row, text in texts:
+        ids = there[int(row)]["input_ids"].tolist()
+        first = bytes(itertools.takewhile(lambda byte: byte < 256, ids)).decode()
+        assert html.unescape(text).startswith(first)
+    assert re.search(r"<h3>Cluster 1, 2 of its copies: equal as far as they are kept</h3>", page)
     absent = remote.run("report", "s3://corpus/nothing")
     check_error(absent, 3, "`s3://corpus/nothing` is not the output of a run", hint="name the output")

@@ -243,7 +243,11 @@ def test_faults_of_encoding_and_decoding_are_told_with_a_remedy(folder, krill):
 def test_trainers_are_compared_in_their_own_processes(folder, krill):
     arguments = ["--input", "documents.txt", "--vocab-size", "600", "--processes", "2", "--memory", "200MB"]
     outcome = krill(
-        "tokenizer", "compare", *arguments, "--peers", "tokenizers", "rustbpe", "--json", cwd=folder
+        "tokenizer",
+        "compare",
+        *arguments,
+        *("--peers", "tokenizers", "rustbpe", "--json", "--output", "trainers.html"),
+        cwd=folder,
     )
     assert outcome.code == 0, outcome.err
     ours, peer, absent = outcome.result["trainers"]
@@ -252,6 +256,12 @@ def test_trainers_are_compared_in_their_own_processes(folder, krill):
     assert (peer["name"], peer["vocabulary"]) == ("tokenizers", "the same merges")
     assert peer["times_our_seconds"] == pytest.approx(peer["seconds"] / ours["seconds"], rel=0.01)
     assert absent["name"] == "rustbpe"
+    page = (folder / "trainers.html").read_text()
+    for trial in (ours, peer):
+        assert f"<td>{trial['name']} {trial['version']}</td>" in page
+        assert f'data-value="{trial["peak"]}"' in page
+    assert "<td>the same merges</td>" in page and "<td>rustbpe</td>" in page
+    assert len(re.findall(r"<td class=\"bar\"", page)) == 4
 
 
 def test_encoders_are_compared_in_their_own_processes(folder, krill):
@@ -270,7 +280,11 @@ def test_encoders_are_compared_in_their_own_processes(folder, krill):
         ("tokenizers", "equal"),
         ("tiktoken", "equal"),
     ]
-    assert krill(*command, "--quiet", cwd=folder).out == ""
+    assert krill(*command, "--quiet", "--output", "encoders.html", cwd=folder).out == ""
+    page = (folder / "encoders.html").read_text()
+    assert f'<td class="number" data-value="{ours["tokens"]}">{ours["tokens"]:,}</td>' in page
+    refused = krill(*command, "--output", "documents.txt", cwd=folder)
+    check_error(refused, 5, "is not a report", hint="choose another --output")
 
 
 def test_a_comparison_whose_own_side_fails_says_why(folder, krill):
@@ -303,6 +317,8 @@ def test_run_trains_the_tokenizer_first_and_preprocesses_with_it(job):
     assert [(name, step["status"]) for name, step in result["steps"].items()] == [("train-tokenizer", "done")]
     again = job.run("run", "config.yaml", "--json", "--quiet").result
     assert (again["status"], again["steps"]["train-tokenizer"]["status"]) == ("finished", "finished")
+    shown = job.run("run", "config.yaml").out.splitlines()
+    assert shown[-1] == "all steps in one page: krill report out trained"
 
 
 def test_a_config_is_trained_alone_too(job):

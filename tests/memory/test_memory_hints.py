@@ -17,6 +17,8 @@ import pytest
 import yaml
 import zstandard
 
+from chat_jobs import write_tokenizer
+
 MB = 10**6
 WORDS = b"a few words that fill a line of text, and some more\n" * 20
 ALL: dict[str, Any] = {"columns": "*"}
@@ -149,3 +151,41 @@ def test_what_a_refusal_says_would_do_does(fresh_krill, tmp_path: Path, kind: st
     held = fresh_krill(*command, "--memory", f"{found[1]}MB", cwd=tmp_path)
     assert held.code == 0, held.err
     assert held.peak <= int(found[1]) * MB
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_what_a_refusal_says_would_do_does_for_conversations(
+    fresh_krill, tmp_path: Path, threads: str
+) -> None:
+    """Also with two threads, of which one at a time renders where no processes fit that would."""
+    write_tokenizer(tmp_path / "model")
+    lines = "".join(
+        json.dumps(
+            {
+                "messages": [
+                    {"role": "user", "content": WORDS.decode()},
+                    {"role": "assistant", "content": text},
+                ]
+            }
+        )
+        + "\n"
+        for text in _documents(150, 60_000)
+    )
+    (tmp_path / "chats.jsonl").write_text(lines)
+    config = {
+        "datasets": [{"path": "chats.jsonl", "type": "chat_template"}],
+        "tokenizer": {"path": "model"},
+        "chat_template": "chatml",
+        "preprocess": {"prepared_path": "out", "sequence_len": 100_000},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    command = ["preprocess", "config.yaml", "--threads", threads, "--json"]
+    refused = fresh_krill(*command, "--memory", "60MB", cwd=tmp_path)
+    assert refused.code == 4, refused.err
+    found = re.search(r"--memory (\d+)MB would do", refused.err)
+    assert found is not None, refused.err
+    held = fresh_krill(*command, "--memory", f"{found[1]}MB", cwd=tmp_path)
+    assert held.code == 0, held.err
+    assert held.peak <= int(found[1]) * MB
+    assert held.result["documents"]["kept"] == 150
+    assert "processes_peak" not in held.result["budget"]

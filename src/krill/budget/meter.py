@@ -13,8 +13,9 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,14 +69,15 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def tree_pss_bytes() -> int | None:
-    """Proportional memory of this process and its children; None where the kernel doesn't report it."""
-    waiting, total = [os.getpid()], 0
+def tree_pss_bytes(root: int | None = None) -> int | None:
+    """Proportional memory of this process, or another, and its children; None where the kernel doesn't
+    report it."""
+    waiting, total = [os.getpid() if root is None else root], 0
     while waiting:
-        process = Path("/proc", str(waiting.pop()))
+        folder = Path("/proc", str(waiting.pop()))
         try:
-            memory = (process / "smaps_rollup").read_text()
-            children = "".join(path.read_text() for path in process.glob("task/*/children"))
+            memory = (folder / "smaps_rollup").read_text()
+            children = "".join(path.read_text() for path in folder.glob("task/*/children"))
         except OSError:
             continue  # a child that has ended
         total += sum(int(line.split()[1]) * 1024 for line in memory.splitlines() if line.startswith("Pss:"))
@@ -100,7 +102,12 @@ class Meter:
         self._begun = time.monotonic()
         self._peak = 0
         self._stage = ""
+        self._lent = 0
+        self._others: Callable[[], int] = int
+        self.others_peak = 0
+        """The most that processes of this one have held, of what was lent to them."""
         self._guard: _native.MemoryGuard | None = None
+        self._at_limit: BudgetError | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="krill-meter", daemon=True)
 
@@ -136,18 +143,42 @@ class Meter:
         finally:
             self._stage = outer
 
-    def plan(self, needs: Sequence[Need], base: int | None = None) -> Plan:
-        """Share the limit out on top of what is held now, or of `base`; refuses what can't fit."""
+    def plan(
+        self, needs: Sequence[Need], base: int | None = None, *, faster: Sequence[Need] | None = None
+    ) -> Plan:
+        """Share the limit out on top of what is held now, or of `base`; refuses what can't fit.
+
+        `faster` are needs with which the run takes less time: they are planned for where they fit.
+        """
         if base is None:
             base = self._program()
         # From now on nothing may go beyond. Before, a refusal says what would do; the guard could not.
-        plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=self.peak + LATE_PAGES)
+        before = self.peak + LATE_PAGES
+        plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=before)
         self.guard()
+        if faster is not None:
+            with suppress(BudgetError):
+                better = make_plan(self.limit, base, faster, reserve=RESERVE, before=before)
+                return replace(better, least=plan.least)
         return plan
+
+    def lend(self, size: int, held: Callable[[], int] = int) -> None:
+        """From now on, processes that this one has started may hold so many bytes of the limit, and this one
+        what is left of it. `held` says what they hold."""
+        if size == self._lent:
+            return
+        self._sample()
+        self._lent, self._others = size, held
+        if self._guard is not None:
+            self._guard.stop()
+            self._guard = None
+            self.guard(self._at_limit)
 
     def report(self, plan: Plan) -> dict[str, Any]:
         """The block `budget` of a manifest."""
         measured = {"measured_peak": self.peak, "tree_pss": self.tree_pss, "threads": self.threads}
+        if self.others_peak:
+            measured["processes_peak"] = self.others_peak
         return {**plan.to_json(), **measured}
 
     @property
@@ -161,23 +192,23 @@ class Meter:
 
     @property
     def peak(self) -> int:
-        """What counted against the budget at the fullest moment."""
+        """What counted against the budget at the fullest moment, with what was lent and held then."""
         # The kernel counts resident pages per thread and adds up late: a sample may be a few pages ahead.
         return self._peak if self.floor else max(self._peak, peak_bytes())
 
     def under_pressure(self) -> bool:
         """Whether work in flight should shrink: memory nears the limit in spite of the plan."""
-        return self.used > self.limit * PRESSURE
+        return self.used > (self.limit - self._lent) * PRESSURE
 
     def relieve(self) -> None:
         """Give freed memory back to the system; stop the run, resumable, if it is at the limit even so."""
         from krill import _native
 
         _native.trim(code=True)
-        if self.used > self.limit - RESERVE:
+        if self.used > self.limit - self._lent - RESERVE:
             raise BudgetError(
                 f"memory reached the budget in spite of the plan: {format_size(self.used)} held,"
-                f" {format_size(self.limit)} given",
+                f" {format_size(self.limit - self._lent)} given",
                 hint=f"what was done is kept: {_LARGER}",
             )
 
@@ -198,7 +229,8 @@ class Meter:
         """End the process with `error` before it goes beyond the limit; in a command, and once."""
         if self.floor or not _guards_process or self._guard is not None:
             return
-        if self.peak > self.limit - RESERVE:
+        ends_at = self.limit - self._lent - RESERVE
+        if (self.used if self._lent else self.peak) > ends_at:
             return  # loading the program took more: nothing is left to be kept
         from krill import _native
 
@@ -207,9 +239,9 @@ class Meter:
             hint=f"what was committed is kept: {_LARGER}",
         )
         message = f"error: {error}\n"
-        guard = _native.MemoryGuard(self.limit - RESERVE, message, error.exit_code)
+        guard = _native.MemoryGuard(ends_at, message, error.exit_code)
         if guard.start():
-            self._guard = guard
+            self._guard, self._at_limit = guard, error
 
     def _run(self) -> None:
         from krill import _native
@@ -225,8 +257,9 @@ class Meter:
                     samples = 0
 
     def _sample(self, *, due: bool = False) -> None:
-        used = self.used
-        self._peak = max(self._peak, used)
+        others = self._others()
+        used = self.used + others
+        self._peak, self.others_peak = max(self._peak, used), max(self.others_peak, others)
         self.timeline.sample(used, due=due)
         if self._stage:
             self.stages[self._stage] = max(self.stages.get(self._stage, 0), used)

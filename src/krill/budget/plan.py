@@ -83,6 +83,10 @@ class Plan:
                 return share.size
         raise KeyError(name)
 
+    def has(self, name: str) -> bool:
+        """Whether it was made with the part `name`."""
+        return any(share.name == name for share in self.shares)
+
     def expecting(self, needs: Sequence[Need]) -> Plan:
         """The same shares, with what is known meanwhile of how much of each this input will touch."""
         known = {need.name: need for need in needs if need.expected is not None}

@@ -10,7 +10,7 @@ rendered exactly are left out for a reason that is counted. Held in memory: one 
 
 from typing import TYPE_CHECKING
 
-from krill.chat.options import REASONS, UNTRAINED_REASONS, ChatDrop, ChatFormat, ChatOptions
+from krill.chat.options import REASONS, UNTRAINED_REASONS, ChatDrop, ChatFormat, ChatOptions, RendererSettings
 from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "ChatRenderer",
     "EncodedChats",
     "RenderedChat",
+    "RendererSettings",
     "encode_chat",
 ]
 

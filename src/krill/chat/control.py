@@ -19,14 +19,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.chat.forms import Conversation
-from krill.chat.options import ChatDrop
-from krill.config.messages import shown
+from krill.chat.options import ChatDrop, KnownToken
+from krill.errors import shown
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from krill.tokenizer.tokenizer_json import AddedToken
 
 # Of a token: a tag of the template, or a special one. Of a place in the text: the least of these
 # that stays text there. An assistant may write `<think>`, nobody may write `<|im_end|>`.
@@ -61,7 +59,7 @@ class ControlTokens:
     @classmethod
     def of(
         cls,
-        added: Sequence[AddedToken],
+        added: Sequence[KnownToken],
         literals: Iterable[str],
         looked_for: Iterable[str] = (),
         cuts: Iterable[str] = (),

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from krill.chat.options import ChatDrop, ChatFormat, Form
-from krill.config.messages import shown
+from krill.errors import shown
 
 Message = dict[str, Any]
 Span = tuple[int, int]

@@ -1,13 +1,15 @@
 """How conversations are read and rendered, and why one is left out.
 
 In: what the config says. Out: frozen settings; a `ChatDrop` with a reason that is counted. Nothing is held.
+
+It imports no more than a process that only renders needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, NamedTuple
 
 Form = Literal["messages", "conversations", "alpaca", "prompt_completion", "text"]
 TrainOnEos = Literal["all", "turn", "last", "none"]
@@ -15,6 +17,9 @@ RewrittenTurns = Literal["error", "last", "unroll"]
 SpecialInContent = Literal["text", "drop", "allow"]
 
 TOKENIZER_DEFAULT: Final = "tokenizer_default"
+# Names of templates; with tools, the second goes before the first.
+DEFAULT: Final = "default"
+TOOL_USE: Final = "tool_use"
 # A document of the corpus has 4 MB at most, and a template adds to it.
 MAX_RENDERED_BYTES: Final = 16_000_000
 
@@ -82,6 +87,36 @@ class ChatOptions:
     rewritten_turns: RewrittenTurns = "error"
     special_in_content: SpecialInContent = "text"
     max_rendered_bytes: int = MAX_RENDERED_BYTES
+
+
+class KnownToken(NamedTuple):
+    """An added token of the tokenizer."""
+
+    content: str
+    id: int
+    special: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RendererSettings:
+    """All that renderings follow from, read from the files of a tokenizer: values that JSON can say, so that
+    another process, or another machine without these files, makes the same of them."""
+
+    origin: str
+    """What the template is called in messages."""
+    templates: Mapping[str, str]
+    special: Mapping[str, str]
+    """Special tokens by the names that templates know."""
+    added: Sequence[KnownToken]
+    options: ChatOptions
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "added": [list(token) for token in self.added]}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> RendererSettings:
+        added = [KnownToken(*token) for token in found["added"]]
+        return cls(**{**found, "added": added, "options": ChatOptions(**found["options"])})
 
 
 class ChatDrop(Exception):

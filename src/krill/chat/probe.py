@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from krill.chat.forms import Conversation
 from krill.chat.options import ChatDrop
-from krill.config.messages import shown
-from krill.errors import ConfigError
+from krill.errors import ConfigError, shown
 
 if TYPE_CHECKING:
     from krill.chat.render import ChatRenderer, TemplateUse

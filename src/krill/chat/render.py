@@ -21,16 +21,12 @@ from jinja2.exceptions import SecurityError, TemplateError
 from krill.chat.control import ControlTokens, Guard, GuardFinder
 from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
 from krill.chat.many_turns import place_many_turns
-from krill.chat.options import ChatDrop, ChatFormat, ChatOptions
+from krill.chat.options import DEFAULT, TOOL_USE, ChatDrop, ChatFormat, ChatOptions, RendererSettings
 from krill.chat.sandbox import CompiledTemplate
 from krill.chat.skeleton import Owner, PlacedSample, Skeletons, marked_turns
 from krill.chat.spans import MOST_TURNS, RewrittenTurn, Turn, TurnSample, place_turns
 from krill.chat.stops import trained_spans
-from krill.chat.template import DEFAULT, TOOL_USE, find_templates, special_tokens
-from krill.config.messages import shown
-from krill.errors import ConfigError
-from krill.tokenizer.tokenizer_file import tokenizer_file
-from krill.tokenizer.tokenizer_json import NotNative, native_spec
+from krill.errors import ConfigError, shown
 
 _KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
@@ -50,25 +46,28 @@ class ChatRenderer:
 
     def __init__(
         self,
-        origin: str,
+        settings: RendererSettings,
         templates: Mapping[str, CompiledTemplate],
-        special: Mapping[str, str],
         control: ControlTokens,
-        options: ChatOptions,
     ) -> None:
-        self.origin = origin
+        self.settings = settings
+        self.origin = settings.origin
+        self.options = options = settings.options
         self.control = control
-        self.options = options
         self.warnings: tuple[str, ...] = ()
-        self.fingerprint = ""
-        """What shapes renderings besides the options: the templates, and the tokens that they write."""
         self.stop: str | None = None
         """The token that the template ends answers with."""
-        self.fixed = {**special, "documents": None, **options.chat_template_kwargs}
-        eos = special.get("eos_token", "")
+        self.fixed = {**settings.special, "documents": None, **options.chat_template_kwargs}
+        eos = settings.special.get("eos_token", "")
         self._eos = eos if eos in control.levels else ""
         self._guards = GuardFinder(control)
         self._templates = {name: TemplateUse(each, name == TOOL_USE) for name, each in templates.items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """What shapes renderings besides the options: the templates, and the tokens that they write."""
+        found = [dict(self.settings.templates), dict(self.settings.special)]
+        return hashlib.sha256(orjson.dumps(found, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     @property
     def templates(self) -> list[TemplateUse]:
@@ -77,35 +76,31 @@ class ChatRenderer:
     @classmethod
     def open(cls, tokenizer: str | Path, options: ChatOptions) -> ChatRenderer:
         """The renderer for the tokenizer at a path; `ConfigError` if the two don't fit."""
+        from krill.chat.template import read_settings
+
+        return cls.of(read_settings(tokenizer, options))
+
+    @classmethod
+    def of(cls, settings: RendererSettings) -> ChatRenderer:
+        """The renderer that settings say; `ConfigError` if template and tokenizer don't fit."""
         from krill.chat.probe import probe
 
-        file = tokenizer_file(tokenizer)
-        sources = find_templates(file.parent, options.chat_template)
-        spec = native_spec(file)
-        if isinstance(spec, NotNative):
-            raise ConfigError(
-                f"chat data needs a tokenizer that the native core runs, and `{file}` is not, because"
-                f" {spec.reason}",
-                hint="take a tokenizer of one of the families in docs/tokenizer.md",
-            )
-        templates = {}
-        for name, source in sources.by_name.items():
-            if name in (DEFAULT, TOOL_USE):
-                templates[name] = _compiled(sources.origin, source, options)
+        templates = {
+            name: _compiled(settings, source)
+            for name, source in settings.templates.items()
+            if name in (DEFAULT, TOOL_USE)
+        }
         control = ControlTokens.of(
-            spec.added,
+            settings.added,
             [text for template in templates.values() for text in template.literals],
             {text for template in templates.values() for text in template.looked_for},
             {text for template in templates.values() for text in template.cuts},
         )
-        special = special_tokens(file.parent)
-        made = cls(sources.origin, templates, special, control, options)
+        made = cls(settings, templates, control)
         try:
             probe(made)
         except SecurityError as error:
             raise _outside_sandbox(made.origin, error) from None
-        content = orjson.dumps([dict(sources.by_name), special], option=orjson.OPT_SORT_KEYS)
-        made.fingerprint = hashlib.sha256(content).hexdigest()
         return made
 
     def render(self, row: Mapping[str, Any], format: ChatFormat) -> list[RenderedChat] | ChatDrop:
@@ -336,7 +331,8 @@ def _in_bytes(text: str, spans: list[Span], guards: list[Guard]) -> RenderedChat
     )
 
 
-def _compiled(origin: str, source: str, options: ChatOptions) -> CompiledTemplate:
+def _compiled(settings: RendererSettings, source: str) -> CompiledTemplate:
+    options = settings.options
     try:
         date = None if options.date is None else datetime.fromisoformat(options.date)
     except ValueError:
@@ -347,5 +343,5 @@ def _compiled(origin: str, source: str, options: ChatOptions) -> CompiledTemplat
         return CompiledTemplate(source, date, options.max_rendered_bytes)
     except TemplateError as error:
         raise ConfigError(
-            f"{origin} is not a Jinja template: {error}", hint="mend it, or take another"
+            f"{settings.origin} is not a Jinja template: {error}", hint="mend it, or take another"
         ) from None

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import wraps
 from typing import Any, Final
 
 import jinja2
@@ -23,7 +24,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from krill.chat import syntax
+from krill.chat import sizes, syntax
 from krill.chat.options import ChatDrop
 from krill.errors import ConfigError, KrillError
 
@@ -42,7 +43,8 @@ _SAFE_ATTRIBUTES: Final[Mapping[type, frozenset[str]]] = {
     kind: frozenset(name for name in dir(kind) if not name.startswith("_")) - {"format", "format_map"}
     for kind in (str, LoopContext)
 }
-_WIDE: Final = re.compile(r"\*|\d{5}")
+# Of JSON, which has as many lines as values.
+_MOST_INDENT: Final = 16
 
 
 class Environment(ImmutableSandboxedEnvironment):
@@ -56,6 +58,8 @@ class Environment(ImmutableSandboxedEnvironment):
         self.steps = 0
         self.begin_mark = self.end_mark = ""
         self.filters["tojson"] = _tojson
+        for name, size in sizes.FILTERS.items():
+            self.filters[name] = self._checked(self.filters[name], size)
         self.filters["_added"] = self._added
         self.filters["_rounds"] = self._rounds
         self.filters["_sized"] = self._sized
@@ -71,6 +75,7 @@ class Environment(ImmutableSandboxedEnvironment):
         for value in args:
             if type(value) is int and value > self.most:
                 raise ChatDrop("template_too_long", f"a call with the number {value:,}")
+        self._check(sizes.size_of_call(called, args, kwargs))
         return self._sized(super().call(context, called, *args, **kwargs))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -86,8 +91,9 @@ class Environment(ImmutableSandboxedEnvironment):
             self._check(_repeated(left, right))
         elif operator == "**" and isinstance(left, int) and isinstance(right, int):
             self._check(abs(left).bit_length() * max(right, 0))
-        elif operator == "%" and isinstance(left, str) and _WIDE.search(left):
-            raise ChatDrop("template_too_long", f"the format `{left[:100]}`")
+        elif operator == "%" and isinstance(left, str):
+            values = right if isinstance(right, tuple) else (right,)
+            self._check(sizes.size_with(sizes.formatted, (left, *values), {}))
         return self._sized(self.binop_table[operator](left, right))
 
     def step(self, count: int = 1) -> None:
@@ -106,13 +112,24 @@ class Environment(ImmutableSandboxedEnvironment):
         return value
 
     def _sized(self, value: Any) -> Any:
-        if isinstance(value, str) and len(value) > self.most:
+        if isinstance(value, str | list) and len(value) > self.most:
             self._check(len(value))
         return value
 
+    def _checked(self, function: Callable[..., Any], size: sizes.Size) -> Callable[..., Any]:
+        """A filter that is not called where its result would be too long."""
+        before = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._check(sizes.size_with(size, args[before:], kwargs))
+            return function(*args, **kwargs)
+
+        return call
+
     def _check(self, size: int) -> None:
         if size > self.most:
-            raise ChatDrop("template_too_long", f"a text of {size:,} characters")
+            raise ChatDrop("template_too_long", f"a text or list of {size:,}")
 
 
 def _today(date: datetime | None) -> datetime:
@@ -182,6 +199,8 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
+    if indent is not None and indent > _MOST_INDENT:
+        raise ChatDrop("template_too_long", f"JSON indented by {indent:,}")
     # Jinja's own escapes what is special in HTML.
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys

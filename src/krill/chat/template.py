@@ -1,7 +1,7 @@
 """Which template a run uses: the tokenizer's own, a file, or one that is built in.
 
-In: the tokenizer's folder and what the config says. Out: the sources of templates by name, and the special
-tokens that they may write. Held in memory: those.
+In: the tokenizer's files and what the config says. Out: the settings of a renderer, with the sources of
+templates by name and the tokens that they may write. Held in memory: those.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from krill.chat.options import TOKENIZER_DEFAULT
-from krill.config.messages import shown
-from krill.errors import ConfigError
+from krill.chat.options import (
+    DEFAULT,
+    TOKENIZER_DEFAULT,
+    ChatOptions,
+    KnownToken,
+    RendererSettings,
+)
+from krill.errors import ConfigError, shown
 from krill.storage.input_file import read_input, read_json
+from krill.tokenizer.tokenizer_file import tokenizer_file
+from krill.tokenizer.tokenizer_json import NotNative, native_spec
 
 MOST_TEMPLATE: Final = 1_000_000
-DEFAULT: Final = "default"
-TOOL_USE: Final = "tool_use"
 _CHOOSE: Final = (
     "set `chat_template` to `chatml`, or to the path of a .jinja file, or put the model's"
     " `chat_template.jinja` beside its tokenizer"
@@ -41,6 +46,21 @@ _CHATML: Final = """\
 {%- endif %}
 """
 BUILT_IN: Final[Mapping[str, str]] = {"chatml": _CHATML}
+
+
+def read_settings(tokenizer: str | Path, options: ChatOptions) -> RendererSettings:
+    """What the files at a tokenizer's path, and a template's, say; `ConfigError` if they can't be used."""
+    file = tokenizer_file(tokenizer)
+    sources = find_templates(file.parent, options.chat_template)
+    spec = native_spec(file)
+    if isinstance(spec, NotNative):
+        raise ConfigError(
+            f"chat data needs a tokenizer that the native core runs, and `{file}` is not, because"
+            f" {spec.reason}",
+            hint="take a tokenizer of one of the families in docs/tokenizer.md",
+        )
+    added = [KnownToken(token.content, token.id, token.special) for token in spec.added]
+    return RendererSettings(sources.origin, sources.by_name, special_tokens(file.parent), added, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ def format_count(count: int, what: str) -> str:
 def format_memory(budget: Mapping[str, Any]) -> str:
     kept = "promise kept" if budget["measured_peak"] <= budget["limit"] else "OVER THE BUDGET"
     sizes = [format_size(budget[name]) for name in ("measured_peak", "predicted_peak", "limit")]
-    return "{} peak measured, {} predicted, {} given: ".format(*sizes) + kept
+    processes = budget.get("processes_peak")
+    within = "" if not processes else f" (with {format_size(processes)} of worker processes)"
+    return f"{sizes[0]} peak measured{within}, {sizes[1]} predicted, {sizes[2]} given: {kept}"
 
 
 def format_duration(seconds: float) -> str:

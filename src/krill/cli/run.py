@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -65,6 +66,21 @@ def run(
 
         *before, last = ((step, orjson.loads(result)) for step, result in results.items())
         print_json({**last[1], "steps": dict(before)})
+    elif not display.quiet and len(steps) > 1:
+        from krill.cli.screen import console_of
+
+        outputs = shlex.join(_outputs(steps, loaded))
+        console_of().print(f"\nall steps in one page: krill report {outputs}")
+
+
+def _outputs(steps: Sequence[str], config: KrillConfig) -> list[str]:
+    """What the steps have made, the dataset first."""
+    places = {
+        "preprocess": config.preprocess.prepared_path,
+        "train-tokenizer": _tokenizer_folder(config),
+        "train": config.train.output_dir,
+    }
+    return [str(place) for step, place in places.items() if step in steps]
 
 
 def _steps(config: KrillConfig) -> list[str]:
@@ -85,9 +101,12 @@ def _trains_tokenizer(config: KrillConfig) -> bool:
     local = config.tokenizer.local_path
     if local is None or not config.datasets or config.preprocess.output == "text":
         return False
-    path = Path(local)
-    folder = path.parent if path.name == "tokenizer.json" else path
-    return not path.exists() or (folder / "krill-run.json").is_file()
+    return not Path(local).exists() or (_tokenizer_folder(config) / "krill-run.json").is_file()
+
+
+def _tokenizer_folder(config: KrillConfig) -> Path:
+    path = Path(config.tokenizer.local_path or "")
+    return path.parent if path.name == "tokenizer.json" else path
 
 
 def _trains(config: KrillConfig) -> bool:

@@ -112,7 +112,9 @@ def _labelled(label: str, style: str, message: str) -> None:
 def print_rows(rows: Iterable[Row]) -> None:
     console = console_of()
     for label, fact in rows:
-        console.print(plain(f"{readable(label):{_LABEL_WIDTH}} ", "bold") + plain(readable(fact)))
+        console.print(
+            Text.assemble(plain(f"{readable(label):{_LABEL_WIDTH}} ", "bold"), plain(readable(fact)))
+        )
 
 
 def plain(text: str, style: str = "") -> Text:

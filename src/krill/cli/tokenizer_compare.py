@@ -21,6 +21,7 @@ def compare(
     encode: Path | None = None,
     peers: Annotated[tuple[str, ...] | None, Many] = None,
     peers_python: Path | None = None,
+    output: Path | None = None,
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
     display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
@@ -41,12 +42,19 @@ def compare(
         sentencepiece. Encoders: tokenizers, tiktoken, gigatoken, fastokens, tokie.
     peers_python
         The Python interpreter that has the peers installed, if not the one that runs this.
+    output
+        A page to look at, such as compare.html, with what was measured as bars; an earlier report of that
+        name is replaced.
     """
-    from krill.cli.screen import print_json
+    from krill.cli.screen import console_of, print_json
+    from krill.report.page import check_target, write_page
+    from krill.report.trials import trials_page
     from krill.tokenizer.compare import compare as compare_trainers
     from krill.tokenizer.compare_encode import ENCODE_PEERS, compare_encoders
     from krill.tokenizer.peers import PEERS
 
+    if output is not None:
+        check_target(output)
     memory, threads = budget.resolve()
     shown = not (display.quiet or display.json)
     given: dict[str, Any] = {
@@ -60,10 +68,14 @@ def compare(
         result = compare_trainers(input, vocab_size=vocab_size, peers=peers or tuple(PEERS), **given)
     else:
         result = compare_encoders(encode, input, peers=peers or ENCODE_PEERS, **given)
+    if output is not None:
+        write_page(trials_page(result), output)
     if display.json:
         print_json(result.to_json())
     elif shown:
         print_comparison(result)
+        if output is not None:
+            console_of().print(f"\n{output}: open it in a browser")
 
 
 def print_trial(trial: Trial | EncodeTrial) -> None:

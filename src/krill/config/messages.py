@@ -6,19 +6,18 @@ Every fault reads `<key>` is `<value>`: what is allowed (where it was written). 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from krill.errors import ConfigError
+from krill.errors import ConfigError, printable
+from krill.errors import shown as shown
 
 Path = tuple[str | int, ...]
 """Where a value stands: `("datasets", 0, "path")`."""
 
-_LONGEST_VALUE = 80
 _WITHOUT_VALUE = {"missing": "is required", "string_too_short": "must not be empty"}
 _WITH_VALUE = {
     "string_unicode": "must be text that UTF-8 can hold",
@@ -38,33 +37,7 @@ class SectionFault(ValueError):
 
 def dotted(path: Path) -> str:
     """`datasets.0.path`, the way `--set` names a key."""
-    return _printable(".".join(str(step) for step in path))
-
-
-def shown(value: object) -> str:
-    """A value as YAML would have it, in one line and shortened."""
-    if isinstance(value, str):
-        text = value
-    else:
-        try:
-            text = json.dumps(value, ensure_ascii=False, default=str)
-        except (ValueError, TypeError, RecursionError):
-            text = _written(value)
-    text = _printable(re.sub(r"\s+", " ", text) if "\n" in text else text)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
-
-
-def _written(value: object) -> str:
-    """Python's repr; of what it can't write, such as a number of 5,000 digits, the type."""
-    try:
-        return repr(value)
-    except (ValueError, RecursionError):
-        return type(value).__name__
-
-
-def _printable(text: str) -> str:
-    """Text that any terminal takes: bytes that were not UTF-8 arrive from the shell as lone surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return printable(".".join(str(step) for step in path))
 
 
 def one_of(values: Sequence[object], last: str = "or") -> str:

@@ -14,8 +14,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -26,15 +24,16 @@ from typing import Any
 import orjson
 
 import krill
-from krill import _native, errors
+from krill import _native
 from krill.budget.meter import peak_bytes
 from krill.engines.engine import SPEC_FILE, Resources, WorkerSpec
 from krill.engines.rank import START_FILE, Rank, RankEngine
 from krill.engines.stage import Stage
-from krill.errors import ConfigError, KrillError, StorageError
+from krill.errors import ConfigError, KrillError, StorageError, decode_error, encode_error
 from krill.storage.atomic import write_bytes
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.storage.run import RUN
+from krill.threads.processes import end_with
 from krill.threads.progress import Silent
 
 KINDS: dict[str, str] = {
@@ -78,19 +77,14 @@ def handle_request(request: bytes, rank: int | None = None) -> bytes:
     try:
         return orjson.dumps({"result": _handle(orjson.loads(request), rank)})
     except KrillError as error:
-        described = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
-        return orjson.dumps({"error": described})
+        return orjson.dumps({"error": encode_error(error)})
 
 
 def decode_result(content: bytes) -> Mapping[str, Any]:
     """The result that a worker sent; raises the error that it sent instead."""
     found = orjson.loads(content)
     if "error" in found:
-        described = found["error"]
-        kind: type[KrillError] = getattr(errors, described["kind"], KrillError)
-        error = kind.__new__(kind)  # not every kind is made of a message and a hint
-        KrillError.__init__(error, described["message"], hint=described["hint"])
-        raise error
+        raise decode_error(found["error"])
     result = found["result"]
     assert isinstance(result, dict)
     return result
@@ -195,11 +189,5 @@ def main() -> None:
     request = (folder / START_FILE).read_bytes()
     driver = orjson.loads(request)["driver"]
     if driver is not None:
-        threading.Thread(target=_end_with, args=[driver], daemon=True).start()
+        end_with(driver)
     write_bytes(folder / f"result-{number}", handle_request(request, number))
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from krill.budget.plan import Need, make_plan, resolve_limit
-from krill.budget.size import parse_size
+from krill.budget.size import format_size, parse_size
 from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, SourceRows
 from krill.dataset.reader import ShardReader, part_of
 from krill.dataset.rows import RowKey, RowSource, select_rows
@@ -28,6 +28,7 @@ from krill.loading.columns import ColumnMaker, Columns, LabelKind
 from krill.loading.loader import Loader, LoaderOptions, find_world
 from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, WeightedRows
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
+from krill.notebook import facts_html
 from krill.storage.input_file import ClosedOnExit
 from krill.storage.outputs import DAMAGED_HINT
 
@@ -126,6 +127,21 @@ class LoadedDataset(ClosedOnExit):
 
     def __len__(self) -> int:
         return self.source.rows
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is in it, without reading a row."""
+        source = self.source
+        rows: list[tuple[str, object]] = [
+            ("rows", f"{source.rows:,}"),
+            ("tokens in a row", f"{'' if source.fixed else 'up to '}{source.width:,}"),
+            ("tokens", f"{source.tokens:,}"),
+            ("type of ids", source.dtype),
+            ("budget", format_size(self.limit)),
+        ]
+        rows += [("rows left out", f"{self.skipped_rows:,}")] if self.skipped_rows else []
+        for number, part in enumerate(getattr(source, "sources", ())):
+            rows.append((f"source {number}", f"weight {part.weight:g}, {part.rows:,} rows"))
+        return facts_html(f"dataset {source.name}", rows)
 
     def __getitem__(self, key: RowKey) -> dict[str, Any]:
         return select_rows(self.source, key)

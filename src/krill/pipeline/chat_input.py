@@ -9,37 +9,67 @@ What it needs, Jinja and `krill.chat`, is imported for conversations alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from krill.budget import Meter
 from krill.config import DatasetConfig, KrillConfig
 from krill.corpus.formats import CorpusFile
 from krill.pipeline.chat_tokens import Renders
+from krill.pipeline.needs import process_bytes
 from krill.text import CleanText, Step
 from krill.text.clean import LongEnough
 from krill.tokenizer.tokenizer_file import config_file
 
 if TYPE_CHECKING:
-    from krill.chat import ChatFormat, ChatRenderer
+    from krill.chat import ChatFormat, RendererSettings
 
 
-def chat_steps(config: KrillConfig, files: Sequence[CorpusFile], steps: Sequence[Step]) -> list[Step]:
+def chat_steps(
+    config: KrillConfig,
+    files: Sequence[CorpusFile],
+    steps: Sequence[Step],
+    settings_of_run: RendererSettings | None = None,
+) -> list[Step]:
     """The steps of a config with those that make text of conversations first, if it has any; what the others
-    see is the rendered text."""
+    see is the rendered text. The template is read from its file, unless the run that another process began
+    says what it is."""
     if not config.is_chat:
         return list(steps)
+    from krill.chat import ChatRenderer
     from krill.pipeline.chat_step import RenderChat
 
     settings = config.preprocess
     formats = [chat_format(dataset) for dataset in config.datasets]
-    render = RenderChat(open_renderer(config), formats, files, settings.on_error == "skip")
+    renderer = ChatRenderer.of(settings_of_run or read_chat_settings(config))
+    render = RenderChat(renderer, formats, files, settings.on_error == "skip")
     still = [LongEnough(settings.min_chars)] if settings.min_chars > 0 else []
     return [CleanText(strip=False, min_chars=0), render, *still, *steps[1:]]
 
 
-def open_renderer(config: KrillConfig) -> ChatRenderer:
-    """The template of a config, checked against its tokenizer."""
-    from krill.chat import ChatOptions, ChatRenderer
+def in_processes(steps: Sequence[Step], processes: int, config: KrillConfig, meter: Meter) -> list[Step]:
+    """The steps, with so many processes that render conversations; with 0, as they are."""
+    if not processes:
+        return list(steps)
+    from krill.chat.blocks import WORK, work_settings
+    from krill.pipeline.chat_step import RenderChat
+    from krill.threads.processes import WorkerProcesses
+
+    def moved(step: Step) -> Step:
+        if not isinstance(step, RenderChat):
+            return step
+        settings = work_settings(step.renderer.settings, step.formats)
+        return replace(
+            step, processes=WorkerProcesses(WORK, settings, processes, process_bytes(config), meter)
+        )
+
+    return [moved(step) for step in steps]
+
+
+def read_chat_settings(config: KrillConfig) -> RendererSettings:
+    """The template of a config, and what of its tokenizer renderings depend on."""
+    from krill.chat import ChatOptions
+    from krill.chat.template import read_settings
 
     settings = config.preprocess
     options = ChatOptions(
@@ -50,7 +80,7 @@ def open_renderer(config: KrillConfig) -> ChatRenderer:
         special_in_content=settings.special_in_content,
         max_rendered_bytes=settings.max_document_bytes,
     )
-    return ChatRenderer.open(config_file(config.tokenizer), options)
+    return read_settings(config_file(config.tokenizer), options)
 
 
 def chat_format(dataset: DatasetConfig) -> ChatFormat:

@@ -5,26 +5,27 @@ of places as JSON: `trained_spans`, what is learned, and `control_spans`, contro
 in memory: the Python objects of one row, what Jinja holds while it renders it, and the rendered texts of a
 block.
 
-Rendering is Python's, one row at a time: the plan counts it as watched. A row that can't be used is dropped
-for a reason that `krill.chat` names, or with `on_error: fail` stops the run where it is the row's own fault.
+Rendering is Python's, one row at a time, or one in each of several worker processes: the plan counts it as
+watched. A row that can't be used is dropped for a reason that `krill.chat` names, or with `on_error: fail`
+stops the run where it is the row's own fault.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from krill.chat import ChatDrop, ChatFormat, ChatRenderer, RenderedChat
+from krill.chat import REASONS, ChatDrop, ChatFormat, ChatRenderer, RenderedChat
+from krill.chat.blocks import Outcome, decode_answer, encode_request, parse_row
 from krill.corpus.arrays import as_arrow, pick_rows
 from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents, file_and_offset
@@ -32,6 +33,7 @@ from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import line_number
 from krill.errors import InputError
 from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, rejected_rows, with_statistics
+from krill.threads.processes import WorkerProcesses
 
 # Reasons that are no fault of the row: it is counted, whatever `on_error` says.
 _NO_FAULT: Final = frozenset({"untrained", "too_many_turns", "template_too_long", "control_in_content"})
@@ -47,7 +49,13 @@ class RenderChat:
     files: Sequence[CorpusFile] = field(repr=False)
     skip: bool
     """Whether rows at fault are counted and left out."""
+    processes: WorkerProcesses | None = field(default=None, repr=False)
+    """What renders, where it is not this process."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch
@@ -75,18 +83,27 @@ class RenderChat:
         """What shapes the text besides the config: the template itself, and the tokens that it writes."""
         return self.renderer.fingerprint
 
-    def _rendered(self, batch: pa.RecordBatch) -> Iterator[Sequence[RenderedChat] | ChatDrop]:
+    def release(self) -> None:
+        """End the worker processes, until they are needed again."""
+        if self.processes is not None:
+            self.processes.release()
+
+    def _rendered(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         if batch.num_rows == 0:
             return
         # Units, and so blocks, never run through two sources.
         ordinal, _ = file_and_offset(batch.column("position")[0].as_py())
-        chat_format = self.formats[self.files[ordinal].dataset]
+        number = self.files[ordinal].dataset
         offsets, data = text_buffers(batch.column("text"))
-        rows = memoryview(data.data)
-        for start, end in pairwise(offsets.tolist()):
-            row = _parsed(rows[start:end])
+        whole = memoryview(data.data)
+        rows = [whole[start:end] for start, end in pairwise(offsets.tolist())]
+        if self.processes is not None:
+            yield from decode_answer(self.processes.answer(encode_request(number, rows)))
+            return
+        for row in rows:
+            parsed = parse_row(row)
             with self._lock:  # one thread at a time renders: Python's own lock allows no more
-                found = self.renderer.render(row, chat_format)
+                found = self.renderer.render(parsed, self.formats[number])
             yield found
 
     def _fault(self, batch: pa.RecordBatch, row: int, found: ChatDrop) -> InputError:
@@ -98,15 +115,6 @@ class RenderChat:
             f"`{file.path}` {place}: {found}",
             hint="mend the row, or set `preprocess.on_error: skip` to leave such rows out and count them",
         )
-
-
-def _parsed(row: memoryview) -> dict[str, Any]:
-    """A row that the reader has found to be a JSON object; escapes of lone surrogates are left out."""
-    try:
-        return dict(orjson.loads(row))
-    except orjson.JSONDecodeError:
-        text = json.dumps(json.loads(bytes(row)), ensure_ascii=False)
-        return dict(orjson.loads(text.encode("utf-8", "ignore")))
 
 
 def _with_rendered(documents: Documents, numbers: NDArray[np.int64], made: list[RenderedChat]) -> Documents:

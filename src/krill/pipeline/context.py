@@ -20,6 +20,7 @@ from krill.storage import CommitLog
 from krill.storage.commits import RunPaths
 from krill.storage.input_file import ClosedOnExit
 from krill.text import Step
+from krill.text.step import Releases
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
 
@@ -84,10 +85,17 @@ class Context(ClosedOnExit):
     _maps: list[Generator[Any, None, None]] = field(default_factory=list)
 
     def close(self) -> None:
-        """Wait until no thread works any more."""
+        """Wait until no thread works any more, and let go of what the steps hold outside of this process."""
         for results in self._maps:
             results.close()
         self._maps.clear()
+        self.release_steps()
+
+    def release_steps(self) -> None:
+        """The steps are not applied for a while: end the processes that they have."""
+        for step in self.steps:
+            if isinstance(step, Releases):
+                step.release()
 
     def log(self, stage: str) -> CommitLog:
         """What a stage has committed."""

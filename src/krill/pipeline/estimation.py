@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from krill.budget import Plan, resident_bytes
+from krill.budget import Need, Plan, resident_bytes
 from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config
 from krill.faults import system_errors
@@ -13,7 +13,7 @@ from krill.pipeline.block_encoder import check_tokens
 from krill.pipeline.chat_input import chat_steps
 from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.input import open_input, refuse_early, writes_parquet
-from krill.pipeline.needs import sizes_of
+from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import predict, preprocess_needs
 from krill.pipeline.prediction import RunPrediction
 from krill.text.build import steps_of
@@ -63,13 +63,16 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
         # What is only sampled need not be read to its end.
         corpus = open_input(config.model_copy(update={"verify": False}))
         steps = chat_steps(config, corpus.files, steps)
-        needs = preprocess_needs(config, threads, sizes_of(corpus))
-        plan = meter.plan(needs)
+
+        def needs(sizes: InputSizes, processes: int) -> list[Need]:
+            return preprocess_needs(config, threads, sizes, processes=processes)
+
+        plan, processes = plan_run(meter, config, threads, sizes_of(corpus), needs)
         encoder = None
         if config.preprocess.output != "text":
             encoder = open_encoder(config.tokenizer, plan, threads)
             check_tokens(config, encoder)
-        predicted = predict(config, corpus, steps, encoder, threads, workers)
-        plan = plan.expecting(preprocess_needs(config, threads, predicted.sizes))
+        predicted = predict(config, corpus, steps, encoder, threads, workers, processes)
+        plan = plan.expecting(needs(predicted.sizes, processes))
     vocab_size = None if encoder is None else encoder.vocab_size
     return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size, workers)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,12 +23,12 @@ from krill.engines.rank import PATIENCE, Rank, RankEngine
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, missing_bos
-from krill.pipeline.chat_input import chat_steps, chat_warnings
+from krill.pipeline.chat_input import chat_steps, chat_warnings, in_processes
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
 from krill.pipeline.input import open_against, open_input, refuse_early, writes_parquet
-from krill.pipeline.needs import InputSizes, sizes_of
+from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import Pipeline, build_stages, predict, preprocess_needs
 from krill.pipeline.prediction import RunPrediction
 from krill.pipeline.seen_before import EarlierRuns, earlier_runs
@@ -91,8 +92,8 @@ def run_preprocess(
     elsewhere = config.engine if config.engine.name != "local" else None
     limit, threads = worker_part(elsewhere, config.memory, config.threads)
 
-    def needs(sizes: InputSizes | None, *, made: bool = False) -> list[Need]:
-        own = preprocess_needs(config, threads, sizes, own_steps=steps, made=made)
+    def needs(sizes: InputSizes | None, processes: int = 0, *, made: bool = False) -> list[Need]:
+        own = preprocess_needs(config, threads, sizes, own_steps=steps, made=made, processes=processes)
         return [*own, *driver_needs(elsewhere)]
 
     output = config.preprocess.prepared_path
@@ -105,7 +106,7 @@ def run_preprocess(
         corpus, against = open_input(config), open_against(config)
         made = chat_steps(config, corpus.files, made)
         storage = _storage_of(config, shared=rank is not None)
-        plan = meter.plan(needs(sizes_of(corpus), made=True))
+        plan, processes = plan_run(meter, config, threads, sizes_of(corpus), partial(needs, made=True))
         described = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, described["identity"])
         with Run(storage, progress) as run:
@@ -120,15 +121,17 @@ def run_preprocess(
             if rank is not None:
                 engine = _rank_engine(config, rank, patience, progress)
             else:
-                engine = _engine_of(config, steps, run, Resources(plan.limit, threads), disk, progress)
+                spec = partial(worker_spec, config, run.paths, made)
+                engine = _engine_of(config, steps, run, spec, Resources(plan.limit, threads), disk, progress)
+            moved = in_processes(made, processes, config, meter)
             context = Context(
-                config, corpus, made, plan, meter, threads, run.paths, progress, disk, shared=engine.shared
+                config, corpus, moved, plan, meter, threads, run.paths, progress, disk, shared=engine.shared
             )
             for warning in chat_warnings(made):
                 progress.note(warning)
             with closing(engine), context:
                 encoder = _open_encoder(context)
-                predicted = _predict(context, encoder)
+                predicted = _predict(context, made, encoder, processes)
                 stages = build_stages(
                     context, encoder, against=against, earlier=earlier, workers=engine.workers
                 )
@@ -138,7 +141,7 @@ def run_preprocess(
             if rank is not None:
                 return None
             extra = {"predicted": predicted.to_json(), **pipeline.other_outputs(), "engine": worked}
-            plan = plan.expecting(needs(predicted.sizes, made=True))
+            plan = plan.expecting(needs(predicted.sizes, processes, made=True))
             tokenizer = _describe_tokenizer(config, encoder)
             manifest = _publish(run, pipeline, plan, earlier, tokenizer, extra)
     return summarize_dataset(DONE, shown, manifest)
@@ -177,6 +180,7 @@ def _engine_of(
     config: KrillConfig,
     steps: Sequence[Function],
     run: Run,
+    settings: Callable[[], Mapping[str, Any]],
     resources: Resources,
     disk: DiskCap,
     progress: Progress,
@@ -194,7 +198,7 @@ def _engine_of(
         disk.add(result["kept"])
         progress.advance(result["bytes"])
 
-    spec = WorkerSpec.of_run(_COMMAND, run, resources, worker_spec(config, run.paths))
+    spec = WorkerSpec.of_run(_COMMAND, run, resources, settings())
     return open_engine(config.engine, spec, done)
 
 
@@ -229,10 +233,13 @@ def _describe_tokenizer(config: KrillConfig, encoder: Encoder | None) -> dict[st
     return encoder.describe() if bos is None else {**encoder.describe(), "bos_id": bos}
 
 
-def _predict(context: Context, encoder: Encoder | None) -> RunPrediction:
+def _predict(
+    context: Context, steps: Sequence[Step], encoder: Encoder | None, processes: int
+) -> RunPrediction:
     """What to expect of the run, from a sample of the input; refuses what the disk can't hold."""
     folder = context.folder
-    predicted = predict(context.config, context.corpus, context.steps, encoder, context.threads)
+    config, corpus, threads = context.config, context.corpus, context.threads
+    predicted = predict(config, corpus, steps, encoder, threads, processes=processes)
     context.disk.check_estimate(predicted.spill_bytes)
     if folder.files is LOCAL:
         check_free_space({folder.stages: predicted.spill_bytes, folder.dataset: predicted.output_bytes})

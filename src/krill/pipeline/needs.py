@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from krill.budget import Kind, Need
+from krill.budget import Kind, Meter, Need, Plan
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.corpus.corpus import LARGE_PIECE
@@ -60,6 +60,15 @@ RENDERING: Final = "conversations being rendered"
 RENDERED_PER_BYTE: Final = 16
 PARSED_PER_BYTE: Final = 8
 EXPECTED_RENDERING: Final = 3 * MB
+# On top of that, what is on its way to a process that renders and back.
+EXPECTED_ON_THE_WAY: Final = 2 * MB
+# A process that renders: Python and Jinja, then what a row takes, and a block with its renderings. Input of a
+# few blocks is rendered before such a process has started.
+RENDERING_PROCESSES: Final = "processes that render conversations"
+RENDERING_PROGRAM: Final = 30 * MB
+RENDERED_BLOCK_PER_BYTE: Final = 4
+EXPECTED_PROCESS: Final = 38 * MB
+FEW_ROWS: Final = 8 * MB
 SMALLER_DOCUMENTS: Final = (
     "set preprocess.max_document_bytes lower (the longest document is held several times)"
 )
@@ -144,6 +153,8 @@ class Sizing:
     sizes: InputSizes | None = None
     own_steps: Sequence[Function] = ()
     made: bool = False
+    processes: int = 0
+    """How many processes render conversations; 0: this one does."""
 
     @property
     def text_bytes(self) -> int:
@@ -168,9 +179,11 @@ class Sizing:
     def blocks_in_flight(self, name: str, stage: str, cost: Callable[[int], int], expected: int) -> Need:
         """Blocks in work: one for each thread, and the next one; of little input, few are there at once."""
         blocks = min(self.threads + 1, max(1, -(-self.text_bytes // self.block)))
+        # Each process has a block of its own.
+        least = self.processes if self.processes and stage in step_stages(self.config) else 1
         return Need(
             name,
-            cost(self.largest),
+            cost(self.largest) * least,
             useful=cost(self.largest) * (self.threads + 1),
             expected=expected * blocks,
             during=stage,
@@ -197,7 +210,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         LEAST_SLACK,
         Kind.WATCHED,
         useful=HEAP_SLACK,
-        expected=min(HEAP_SLACK, sizing.text_bytes // 8),
+        expected=min(HEAP_SLACK, sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
     )
     if sizing.sizes is not None:
         yield from input_needs(sizing.sizes, threads)
@@ -206,22 +219,54 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made)
     if sizing.config.is_chat:
         longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
-        expected = EXPECTED_RENDERING * threads
+        expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
+        if sizing.processes:
+            each = process_bytes(sizing.config) * sizing.processes
+            likely = EXPECTED_PROCESS * sizing.processes
+            steps.append(Need(RENDERING_PROCESSES, each, Kind.WATCHED, expected=likely))
     yield from _step_needs(sizing.config, steps)
 
 
 def _step_needs(config: KrillConfig, needs: Sequence[Need]) -> Iterator[Need]:
-    """What the steps hold, in the stages that run them: the scan, and later ones if it keeps no survivors."""
-    settings = config.preprocess
-    stages = ["scan"]
-    if settings.dedup.method == "none" and not settings.rejected and settings.output != "both":
-        stages.append("text" if settings.output == "text" else "encode")
+    """What the steps hold, in the stages that run them."""
+    stages = step_stages(config)
     for need in needs:
         if need.during == "always" and need.name not in HELD_ALWAYS:
             yield from (replace(need, during=stage) for stage in stages)
         else:
             yield need
+
+
+def step_stages(config: KrillConfig) -> list[str]:
+    """The stages that run the steps: the scan, and later ones if it keeps no survivors."""
+    settings = config.preprocess
+    if settings.dedup.method == "none" and not settings.rejected and settings.output != "both":
+        return ["scan", "text" if settings.output == "text" else "encode"]
+    return ["scan"]
+
+
+def process_bytes(config: KrillConfig) -> int:
+    """What a process that renders conversations may hold."""
+    longest = RENDERED_PER_BYTE * config.preprocess.max_document_bytes
+    return RENDERING_PROGRAM + longest + RENDERED_BLOCK_PER_BYTE * largest_nbytes(config) // 2
+
+
+def plan_run(
+    meter: Meter,
+    config: KrillConfig,
+    threads: int,
+    sizes: InputSizes,
+    needs: Callable[[InputSizes, int], Sequence[Need]],
+) -> tuple[Plan, int]:
+    """The plan of a run, and how many processes render conversations in it: one for each thread where they
+    fit and there is something for them to do, else none, and this process renders them.
+
+    `needs` says what a run with so many processes needs.
+    """
+    processes = threads if config.is_chat and threads > 1 and sizes.text_bytes > FEW_ROWS else 0
+    plan = meter.plan(needs(sizes, 0), faster=needs(sizes, processes) if processes else None)
+    return plan, processes if plan.has(RENDERING_PROCESSES) else 0
 
 
 def spills_text(config: KrillConfig, corpus: Corpus) -> bool:

@@ -21,6 +21,7 @@ from krill.dedup import Pending
 from krill.engines import Engine, Stage, StageReport
 from krill.errors import InputError
 from krill.pipeline.block_encoder import layout_of
+from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans, sizes_of, spills_text
@@ -38,10 +39,11 @@ from krill.pipeline.stages.shuffle import ShuffleRows
 from krill.pipeline.stages.text import Text
 from krill.pipeline.stages.trim import Trim
 from krill.pipeline.stages.windows import CountWindows
-from krill.pipeline.summary import describe_counts, document_counts
+from krill.pipeline.summary import describe_counts, document_counts, dropped_languages
 from krill.pipeline.surviving_units import KEEP, SurvivingUnits, add_counts
 from krill.storage import CommitLog
 from krill.text import Step
+from krill.text.build import reasons_of
 from krill.text.user_step import Function
 from krill.tokenizer import Encoder
 
@@ -59,10 +61,12 @@ def preprocess_needs(
     *,
     own_steps: Sequence[Function] = (),
     made: bool | None = None,
+    processes: int = 0,
 ) -> list[Need]:
-    """The needs of this config's stages; with `sizes`, what such input will make of them. Those of the same
-    name are counted once."""
-    sizing = Sizing(config, threads, sizes, own_steps, sizes is not None if made is None else made)
+    """The needs of this config's stages; with `sizes`, what such input will make of them, and with so many
+    `processes` that render conversations. Those of the same name are counted once."""
+    made = sizes is not None if made is None else made
+    sizing = Sizing(config, threads, sizes, own_steps, made, processes)
     needs = [*reading_needs(sizing), *(need for stage in STAGES for need in stage.needs(sizing))]
     return list({(need.name, need.during): need for need in needs}.values())
 
@@ -74,13 +78,20 @@ def predict(
     encoder: Encoder | None,
     threads: int,
     workers: int = 1,
+    processes: int = 0,
 ) -> RunPrediction:
-    """What the stages will take, from a sample of the input; each of the workers has so many threads."""
-    sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
+    """What the stages will take, from a sample of the input; each of the workers has so many threads, and
+    processes that render conversations."""
+    minhash, chats = minhash_of(config.preprocess.dedup), ChatTokens.of(config, steps)
+    sample = sample_input(corpus, steps, minhash, encoder, chats)
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
     spilled = scanned and spills_text(config, corpus)
-    expected = ExpectedInput(config, sample, sizes, width, threads * workers, workers, scanned, spilled)
+    # Without processes, one thread at a time renders.
+    scanning = workers if config.is_chat and not processes else threads * workers
+    expected = ExpectedInput(
+        config, sample, sizes, width, threads * workers, workers, scanned, spilled, scanning
+    )
     costs = [cost for stage in STAGES if (cost := stage.predict(expected)) is not None]
     return RunPrediction(
         sizes,
@@ -200,8 +211,11 @@ class Pipeline:
     def facts(self) -> dict[str, Any]:
         """What the stages found, by the names that the manifest gives it."""
         parts = {name: self.outputs.get(name) for name in _PARTS}
-        documents = document_counts(self.counts, self.kept)
+        documents = self._documents(self.counts, self.kept)
         return {"stages": self.timings, "documents": documents, "tokens": self.tokens, **parts}
+
+    def _documents(self, counts: Mapping[str, int], kept: int) -> dict[str, Any]:
+        return document_counts(counts, kept, reasons_of(self.context.steps))
 
     def other_outputs(self) -> dict[str, Any]:
         """What else they state for the manifest."""
@@ -212,9 +226,11 @@ class Pipeline:
         sources = []
         for number, dataset in enumerate(self.context.config.datasets):
             kept = dict(self.distributions["sources"].get(number, {}))
-            counted = document_counts(self.by_source.get(number, {}), kept.pop("documents", 0))
+            counted = self._documents(self.by_source.get(number, {}), kept.pop("documents", 0))
             sources.append({"source": dataset.path, **counted, "bytes": 0, "tokens": 0, **kept})
-        return {**self.distributions, "sources": sources}
+        found = dropped_languages(self.counts)
+        more = {"dropped_languages": found} if found else {}
+        return {**self.distributions, "sources": sources, **more}
 
     def _add(self, report: StageReport, timing: dict[str, Any]) -> None:
         for name in ("bytes", "documents", "tokens"):
@@ -231,7 +247,7 @@ class Pipeline:
             raise self._nothing_left(*report.shortage)
 
     def _nothing_left(self, fact: str, hint: str | None) -> InputError:
-        counts = document_counts(self.counts, self.kept)
+        counts = self._documents(self.counts, self.kept)
         self.discard()  # nothing to continue with: a changed config must not be refused for it
         return InputError(
             f"{fact}: {counts['read']:,} documents read; {describe_counts(counts) or 'none dropped'}",
@@ -248,6 +264,7 @@ class Pipeline:
         context.progress.begin(name, total)
         with context.meter.stage(name):
             yield timing
+        context.release_steps()
         context.folder.files.evict()
         context.progress.end(name)
         timing["seconds"] = round(time.monotonic() - begun, 3)

@@ -20,7 +20,7 @@ from typing import Any
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
-from krill.pipeline.chat_tokens import Renders
+from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.needs import InputSizes
 from krill.pipeline.surviving_units import hashes_of, spill, survivors, text_bytes
 from krill.text import Step
@@ -69,12 +69,15 @@ class Sample:
 
 
 def sample_input(
-    corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder: Encoder | None
+    corpus: Corpus,
+    steps: Sequence[Step],
+    minhash: MinHash | None,
+    encoder: Encoder | None,
+    chats: ChatTokens | None = None,
 ) -> Sample:
-    """Read some blocks as a run would, and measure."""
+    """Read some blocks as a run would, and measure; `chats` says how conversations are encoded."""
     sample = Sample()
-    renders = any(isinstance(step, Renders) for step in steps)
-    for block in _blocks(corpus, CHAT_BLOCKS if renders else BLOCKS):
+    for block in _blocks(corpus, BLOCKS if chats is None else CHAT_BLOCKS):
         sample.block_bytes = max(sample.block_bytes, block.nbytes)
         with sample.timed("scan_seconds"):
             documents = survivors(block, steps)
@@ -88,7 +91,10 @@ def sample_input(
         if encoder is not None:
             positions = documents.batch.column("position")
             with sample.timed("encode_seconds"), naming_document(corpus.files, positions):
-                sample.tokens += len(encoder.encode(text)[0])
+                if chats is None:
+                    sample.tokens += len(encoder.encode(text)[0])
+                else:
+                    sample.tokens += len(chats.encode(encoder, documents.batch).tokens)
         sample.bytes += block.size
         sample.records += documents.counts.get("records", documents.batch.num_rows)
         sample.documents += documents.batch.num_rows
@@ -124,6 +130,8 @@ class ExpectedInput:
     scanned: bool
     spilled: bool
     """Whether the scan keeps the documents for the stages after it."""
+    scanning: int
+    """Of all threads, how many run the steps at once."""
 
     def total(self, name: str) -> int:
         """One of the sample's totals, for all of the input."""
@@ -131,6 +139,7 @@ class ExpectedInput:
 
     @property
     def token_bytes(self) -> int:
+        """Of all tokens in rows, with their labels if they have any."""
         return self.total("tokens") * self.token_width
 
     @property
@@ -142,8 +151,11 @@ class ExpectedInput:
         return int((1 - sample.documents / sample.records) * self.total("spilled_bytes"))
 
     def seconds(self, *names: str) -> float:
-        text = self.sizes.text_bytes
-        return sum(text * self.sample.per_byte(f"{name}_seconds") for name in names) / self.threads
+        text, sample = self.sizes.text_bytes, self.sample
+        return sum(
+            text * sample.per_byte(f"{name}_seconds") / (self.scanning if name == "scan" else self.threads)
+            for name in names
+        )
 
     def reading_seconds(self, name: str) -> float:
         """Of a stage that reads the documents for good, which scans them again unless they were kept."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from krill.dataset import Manifest
 from krill.storage.run import RunSummary
 from krill.text.build import REASONS
+from krill.text.language import DROPPED_IN
 
 # Counts that are reasons why a document was dropped, in the order in which a document meets them; what the
-# filters say stands between.
-_BEFORE_FILTERS = {
+# steps name stands between.
+_BEFORE_STEPS = {
     "malformed": "malformed records",
     "oversize": "longer than max_document_bytes",
     "not_text": "no text (missing or not a string)",
     "too_short": "fewer than min_chars characters",
 }
-_AFTER_FILTERS = {
+_AFTER_STEPS = {
     "duplicate": "duplicates",
     "too_few_tokens": "fewer than min_length tokens",
     "too_many_tokens": "more than max_length tokens",
@@ -26,7 +27,7 @@ _AFTER_FILTERS = {
     "longer_than_row": "longer than sequence_len tokens",
     "untrained": "nothing to learn",
 }
-REASONS_BY_STAGES = {**_BEFORE_FILTERS, **_AFTER_FILTERS}
+REASONS_BY_STAGES = {**_BEFORE_STEPS, **_AFTER_STEPS}
 # Counts of documents that were mended or cut, and kept.
 NOTES = {
     "oversize_split": "documents split at max_document_bytes",
@@ -63,14 +64,23 @@ def summarize_dataset(status: str, output: Path | str, manifest: Manifest) -> Su
     return RunSummary(status, output, manifest, facts)
 
 
-def document_counts(counts: Mapping[str, int], kept: int) -> dict[str, Any]:
-    """Documents read, kept, dropped by reason, and mended."""
-    known = (*_BEFORE_FILTERS, *_AFTER_FILTERS, *NOTES, *_SEEN)
-    by_filters = [name for name in counts if name not in known]
-    order = (*_BEFORE_FILTERS, *by_filters, *_AFTER_FILTERS)
+def document_counts(counts: Mapping[str, int], kept: int, steps: Sequence[str] = ()) -> dict[str, Any]:
+    """Documents read, kept, dropped by reason, and mended; reasons stand in the order in which a document
+    meets them, `steps` are those that its steps name."""
+    known = (*_AFTER_STEPS, *NOTES, *_SEEN)
+    before = [name for name in _BEFORE_STEPS if name not in steps]
+    met = [name for name in (*steps, *counts) if name not in known and not name.startswith(DROPPED_IN)]
+    order = dict.fromkeys((*before, *met, *_AFTER_STEPS))
     dropped = {name: counts[name] for name in order if counts.get(name)}
     notes = {name: counts[name] for name in NOTES if counts.get(name)}
     return {"read": kept + sum(dropped.values()), "kept": kept, "dropped": dropped, "notes": notes}
+
+
+def dropped_languages(counts: Mapping[str, int]) -> dict[str, int]:
+    """In which languages the documents were that the filter of languages dropped, most frequent first."""
+    found = {name: number for name, number in counts.items() if name.startswith(DROPPED_IN)}
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return {name.removeprefix(DROPPED_IN): number for name, number in ordered}
 
 
 def describe_counts(documents: Mapping[str, Any]) -> str:

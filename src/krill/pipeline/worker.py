@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from krill.budget import Need
 from krill.budget.process import metered_process
+from krill.chat import RendererSettings
 from krill.config import KrillConfig, load_config, to_dict
 from krill.engines import Resources
 from krill.engines.engine import SPEC_FILE
 from krill.engines.worker import CountedProgress, WorkerRun, check_identity, load_run
-from krill.pipeline.chat_input import chat_steps
+from krill.pipeline.chat_input import chat_steps, in_processes
+from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.disk import DiskCap
 from krill.pipeline.input import open_against, open_input, writes_parquet
-from krill.pipeline.needs import sizes_of
+from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.pipeline.seen_before import earlier_runs
 from krill.storage.atomic import storage_errors
@@ -29,6 +33,7 @@ from krill.storage.mirror import Scratch
 from krill.storage.object_storage import RunReader
 from krill.storage.object_store import is_object_url
 from krill.storage.run import RUN
+from krill.text import Step
 from krill.text.build import steps_of
 from krill.tokenizer import open_encoder
 from krill.tokenizer.tokenizer_file import tokenizer_files
@@ -37,13 +42,15 @@ TOKENIZER: Final = "tokenizer"
 """The folder beside the stages in which workers find the tokenizer, where they share none with the driver."""
 
 
-def worker_spec(config: KrillConfig, paths: RunPaths) -> dict[str, Any]:
-    """What a worker must know: paths, if it shares them, else what it finds in the object store."""
-    settings = to_dict(config)
+def worker_spec(config: KrillConfig, paths: RunPaths, steps: Sequence[Step]) -> dict[str, Any]:
+    """What a worker must know: paths, if it shares them, else what it finds in the object store; and the chat
+    template, whose file it may not have."""
+    chats = [step.renderer.settings.to_json() for step in steps if isinstance(step, Renders)]
+    found = {"settings": to_dict(config), "chat": next(iter(chats), None)}
     if paths.files is not LOCAL:
-        return {"settings": settings, "tokenizer": _publish_tokenizer(config, paths)}
+        return {**found, "tokenizer": _publish_tokenizer(config, paths)}
     stages, dataset = paths.stages.absolute(), paths.dataset.absolute()
-    return {"settings": settings, "stages": os.fspath(stages), "dataset": os.fspath(dataset)}
+    return {**found, "stages": os.fspath(stages), "dataset": os.fspath(dataset)}
 
 
 def _publish_tokenizer(config: KrillConfig, paths: RunPaths) -> list[str]:
@@ -68,8 +75,14 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
         metered_process(resources.memory, threads, floor=resources.floor, parquet=writes_parquet(config))
     )
     corpus, against = open_input(config), open_against(config)
-    steps = chat_steps(config, corpus.files, steps_of(config.preprocess))
-    plan = meter.plan(preprocess_needs(config, threads, sizes_of(corpus)))
+    settings = None if spec["chat"] is None else RendererSettings.from_json(spec["chat"])
+    steps = chat_steps(config, corpus.files, steps_of(config.preprocess), settings)
+
+    def needs(sizes: InputSizes, processes: int) -> list[Need]:
+        return preprocess_needs(config, threads, sizes, processes=processes)
+
+    plan, processes = plan_run(meter, config, threads, sizes_of(corpus), needs)
+    steps = in_processes(steps, processes, config, meter)
     encoder = None
     if config.preprocess.output != "text":
         encoder = open_encoder(config.tokenizer, plan, threads)

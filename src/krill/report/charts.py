@@ -29,10 +29,11 @@ LINES: Final = 6
 """Colours that the stylesheet has for lines."""
 _MOST_POINTS: Final = 400
 # Colours that stand for those of the page, which differ by day and night: each becomes a variable of CSS.
-_INK, _SOFT, _RULE, _BAND, _LEVEL = "#010101", "#010102", "#010103", "#010104", "#010105"
+_NAMES: Final = ("ink", "soft", "rule", "band", "level", "paper")
+_INK, _SOFT, _RULE, _BAND, _LEVEL, _PAPER = (f"#01010{place}" for place in range(1, 7))
 _LINE: Final = [f"#0102{place:02x}" for place in range(LINES + 1)]
 _VARIABLES: Final = {
-    **dict(zip((_INK, _SOFT, _RULE, _BAND, _LEVEL), ("ink", "soft", "rule", "band", "level"), strict=True)),
+    **dict(zip((_INK, _SOFT, _RULE, _BAND, _LEVEL, _PAPER), _NAMES, strict=True)),
     **{colour: f"line{place}" for place, colour in enumerate(_LINE)},
 }
 _STYLE: Final[dict[Any, Any]] = {
@@ -100,7 +101,7 @@ def line_chart(
     """A chart of lines; the scale begins at zero if `y` is in bytes."""
     thinned = [Line(line.label, thin(line.points, _MOST_POINTS // len(lines)), line.colour) for line in lines]
     drawn, above = _levels_in_sight(thinned, levels)
-    svg = _drawn(thinned, x, y, drawn, spans)
+    svg = _drawn(thinned, x, y, drawn, spans, [level.label for level in above])
     beyond = "".join(f" {level.label} is above the chart." for level in above)
     columns = [x.label, *(line.label for line in thinned)]
     table = Table(title, columns, _rows(thinned, x, y))
@@ -143,7 +144,12 @@ def _described(title: str, lines: Sequence[Line], y: Axis) -> str:
 
 
 def _drawn(
-    lines: Sequence[Line], x: Axis, y: Axis, levels: Sequence[ReferenceLine], spans: Sequence[Span]
+    lines: Sequence[Line],
+    x: Axis,
+    y: Axis,
+    levels: Sequence[ReferenceLine],
+    spans: Sequence[Span],
+    above: Sequence[str],
 ) -> Markup:
     try:
         import matplotlib
@@ -164,17 +170,11 @@ def _drawn(
             )
         for level in levels:
             axes.axhline(level.value, color=_LEVEL, linewidth=1.2, linestyle=(0, (5, 3)))
-            axes.annotate(
-                escape(level.label),
-                (1, level.value),
-                (0, 2),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                ha="right",
-                va="bottom",
-                color=_LEVEL,
-            )
-        _scale(axes, x, y, levels)
+            _label(axes, level.label, (1, level.value), ("axes fraction", "data"), _LEVEL, ha="right")
+        _scale(axes, x, y, levels, room=1.12 + 0.14 * bool(above))
+        if above:
+            shown = ", ".join(f"\u2191 {label}" for label in above)
+            _label(axes, shown, (0, 1), "axes fraction", _LEVEL, ha="left", va="top", offset=(6, -4))
         written = io.StringIO()
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     return _for_page(written.getvalue())
@@ -183,20 +183,36 @@ def _drawn(
 def _draw_span(axes: Any, span: Span, place: int) -> None:
     if place % 2 == 0:
         axes.axvspan(span.begun, span.ended, color=_BAND, linewidth=0)
+    middle = ((span.begun + span.ended) / 2, 1)
+    _label(axes, span.name[:16], middle, ("data", "axes fraction"), _SOFT, ha="center", fontsize=8)
+
+
+def _label(
+    axes: Any,
+    text: str,
+    place: tuple[float, float],
+    coordinates: Any,
+    colour: str,
+    *,
+    va: str = "bottom",
+    offset: tuple[float, float] = (0, 3),
+    **style: Any,
+) -> None:
     axes.annotate(
-        escape(span.name)[:16],
-        ((span.begun + span.ended) / 2, 1),
-        (0, 2),
-        xycoords=("data", "axes fraction"),
+        escape(text),
+        place,
+        offset,
+        xycoords=coordinates,
         textcoords="offset points",
-        ha="center",
-        va="bottom",
-        color=_SOFT,
-        fontsize=8,
+        va=va,
+        color=colour,
+        bbox={"facecolor": _PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.8},
+        **style,
     )
 
 
-def _scale(axes: Any, x: Axis, y: Axis, levels: Sequence[ReferenceLine]) -> None:
+def _scale(axes: Any, x: Axis, y: Axis, levels: Sequence[ReferenceLine], room: float) -> None:
+    """Ticks, and above the highest level so many times its height."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_xlabel(x.label)
@@ -209,9 +225,8 @@ def _scale(axes: Any, x: Axis, y: Axis, levels: Sequence[ReferenceLine]) -> None
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_size(int(value))))
     else:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
-    if levels:
-        top = max(level.value for level in levels)
-        axes.set_ylim(top=max(axes.get_ylim()[1], top * 1.12))
+    top = max((level.value for level in levels), default=0.0)
+    axes.set_ylim(top=max(axes.get_ylim()[1] * max(1.0, room - 0.12), top * room))
 
 
 def _for_page(svg: str) -> Markup:
@@ -223,5 +238,5 @@ def _for_page(svg: str) -> Markup:
     svg = re.sub(r"(url\(#|href=\"#)", rf"\g<1>{CHART}-", svg)
     svg = svg.replace("xlink:href", "href")
     svg = re.sub(r"font: ([\d.]+)px[^;\"]*", r"font-size: \1px", svg)
-    svg = re.sub(r"#01010[1-5]|#0102[0-9a-f]{2}", lambda found: f"var(--{_VARIABLES[found[0]]})", svg)
+    svg = re.sub(r"#01010[1-6]|#0102[0-9a-f]{2}", lambda found: f"var(--{_VARIABLES[found[0]]})", svg)
     return Markup(svg)  # Matplotlib has escaped what is text in it

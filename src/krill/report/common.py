@@ -5,7 +5,7 @@ In: a run. Out: sections of a page. Held in memory: their rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import orjson
@@ -38,6 +38,7 @@ BYTES: Final = Axis("memory", "bytes")
 _MOST_ROWS: Final = 500
 _LONGEST_VALUE: Final = 300
 _RATES: Final = 50
+_ALWAYS: Final = "always"
 _OLDER: Final = "it was made by a version that did not keep this"
 
 
@@ -125,8 +126,27 @@ def _memory_chart(run: ReportedRun, limit: int | None, predicted: int | None) ->
         return Note(f"There is no chart of memory over time: {_OLDER}.")
     levels = [] if limit is None else [ReferenceLine(f"budget {format_size(limit)}", limit)]
     levels += [] if predicted is None else [ReferenceLine(f"predicted {format_size(predicted)}", predicted)]
-    held = Line("memory held", [(at, held) for at, held, _ in samples])
-    return line_chart("Memory over time", [held], SECONDS, BYTES, levels=levels, spans=_spans(run.timeline))
+    lines = [Line("memory held", [(at, held) for at, held, _ in samples])]
+    planned = _planned(run, [at for at, *_ in samples])
+    lines += [planned] if any(value is not None for _, value in planned.points) else []
+    return line_chart("Memory over time", lines, SECONDS, BYTES, levels=levels, spans=_spans(run.timeline))
+
+
+def _planned(run: ReportedRun, places: Sequence[float]) -> Line:
+    """What the plan allowed to be held at these moments: the shares of the stage that was at work then."""
+    budget = run.figures.inner("budget", wanted=False)
+    base = budget.count("base", wanted=False) or 0
+    given: dict[str, int] = {}
+    for entry in budget.inners("shares", wanted=False)[:_MOST_ROWS]:
+        during = entry.text("during", wanted=False) or _ALWAYS
+        given[during] = given.get(during, 0) + (entry.count("bytes", wanted=False) or 0)
+    stages = _all_spans(run.timeline) if given else []
+
+    def allowed(at: float) -> float | None:
+        name = next((stage.name for stage in stages if stage.begun <= at <= stage.ended), None)
+        return None if name is None else float(base + given.get(_ALWAYS, 0) + given.get(name, 0))
+
+    return Line("allowed by the plan's shares", [(at, allowed(at)) for at in places], 3)
 
 
 def timeline_samples(timeline: Figures) -> Iterator[tuple[float, float | None, float]]:
@@ -141,14 +161,21 @@ def timeline_samples(timeline: Figures) -> Iterator[tuple[float, float | None, f
 
 
 def _spans(timeline: Figures) -> list[Span]:
-    """The stages that are long enough to be named on the axis."""
+    """What is long enough to be named on the axis: stages, and what came before them."""
+    found = _all_spans(timeline)
+    if found and found[0].begun > 0:
+        found.insert(0, Span("start", 0.0, found[0].begun))
+    whole = max((span.ended for span in found), default=0.0)
+    return [span for span in found if span.ended - span.begun >= whole / 12]
+
+
+def _all_spans(timeline: Figures) -> list[Span]:
     found = []
     for stage in timeline.inners("stages", wanted=False):
         name, begun, ended = stage.text("name"), stage.number("begun"), stage.number("ended", wanted=False)
         if name is not None and begun is not None and ended is not None and ended > begun:
             found.append(Span(name, begun, ended))
-    whole = max((span.ended for span in found), default=0.0)
-    return [span for span in found if span.ended - span.begun >= whole / 12]
+    return found
 
 
 def _stage_peaks(run: ReportedRun) -> list[Part]:
@@ -165,10 +192,10 @@ def _shares(budget: Figures) -> list[Part]:
     if not shares:
         return []
     base = budget.count("base", wanted=False) or 0
-    rows: list[tuple[str, str, str, int, int | None]] = [("the program itself", "always", "", base, base)]
+    rows: list[tuple[str, str, str, int, int | None]] = [("the program itself", _ALWAYS, "", base, base)]
     for entry in shares:
         name, given = entry.text("name") or "?", entry.count("bytes") or 0
-        during, kind = entry.text("during", wanted=False) or "always", entry.text("kind", wanted=False) or ""
+        during, kind = entry.text("during", wanted=False) or _ALWAYS, entry.text("kind", wanted=False) or ""
         rows.append((name, during, kind, given, entry.count("expected", wanted=False)))
     most = max(expected or 0 for *_, expected in rows)
     return [

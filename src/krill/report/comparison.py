@@ -11,6 +11,7 @@ from typing import Final
 from krill.report.charts import line_chart
 from krill.report.common import BYTES, SECONDS, cut, flat, timeline_samples
 from krill.report.figures import Figures
+from krill.report.funnel import described
 from krill.report.parts import Cell, Line, Note, PageSection, Part, Table, Value, count, number, seconds, size
 from krill.report.runs import ReportedRun
 
@@ -48,12 +49,31 @@ def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Pag
         rows += _row(label, [size(_inner(run, "budget").count(name, wanted=False)) for run in runs])
     for name, label in _TOP.items():
         rows += _row(label, [number(run.figures.number(name, wanted=False)) for run in runs])
-    section.parts.append(Table("Figures of the runs", columns, rows))
+    section.parts.append(Table("Figures of the runs", *_with_change(columns, rows)))
+    section.parts += _configs(runs, names)
     section.parts += _memory_over_time(runs, names)
     section.parts += _by_name(runs, columns, "Documents dropped, by reason", "dropped")
     section.parts += _stages(runs, columns)
-    section.parts.append(_configs(runs, names))
     return section
+
+
+def _with_change(
+    columns: Sequence[str], rows: Sequence[Sequence[Value]]
+) -> tuple[Sequence[str], Sequence[Sequence[Value]]]:
+    """Of two runs, what the second has more or less than the first, in percent of it."""
+    if len(columns) != 3:
+        return columns, rows
+    return (*columns, "change"), [[*row, _change(*row[1:])] for row in rows]
+
+
+def _change(before: Value, after: Value) -> Cell:
+    values = [None if isinstance(value, str) else value.value for value in (before, after)]
+    if values[0] is None or values[1] is None:
+        return Cell("")
+    if values[0] == values[1]:
+        return Cell("0%", 0.0)
+    part = (values[1] - values[0]) / values[0] if values[0] else None
+    return Cell("new") if part is None else Cell(f"{part:+,.{0 if abs(part) >= 10 else 1}%}", part)
 
 
 def _inner(run: ReportedRun, name: str) -> Figures:
@@ -70,20 +90,20 @@ def _memory_over_time(runs: Sequence[ReportedRun], names: Sequence[str]) -> list
     for place, (run, name) in enumerate(zip(runs, names, strict=True)):
         samples = [(at, held) for at, held, _ in timeline_samples(run.timeline)]
         lines += [Line(name, samples, place + 1)] if samples else []
-    return [line_chart("Memory of the runs over time", lines, SECONDS, BYTES)] if lines else []
+    return [line_chart("Memory of the runs over time", lines, SECONDS, BYTES)] if len(lines) > 1 else []
 
 
 def _by_name(runs: Sequence[ReportedRun], columns: Sequence[str], caption: str, name: str) -> list[Part]:
-    from krill.pipeline.summary import describe_reason
-
     found = [
         dict(run.figures.inner("documents", wanted=False).inner(name, wanted=False).counts()) for run in runs
     ]
     keys = list(dict.fromkeys(key for one in found for key in one))
+    if sum(map(bool, found)) < 2:
+        return []
     rows: list[list[Value]] = [
-        [describe_reason(key), *(count(one.get(key, 0)) for one in found)] for key in keys
+        [described(key), *(count(one.get(key, 0) if one else None) for one in found)] for key in keys
     ]
-    return [Table(caption, ("reason", *columns[1:]), rows)] if rows else []
+    return [Table(caption, *_with_change(("reason", *columns[1:]), rows))]
 
 
 def _stages(runs: Sequence[ReportedRun], columns: Sequence[str]) -> list[Part]:
@@ -98,20 +118,26 @@ def _stages(runs: Sequence[ReportedRun], columns: Sequence[str]) -> list[Part]:
         for run in runs
     ]
     keys = list(dict.fromkeys(key for one in found for key in one))
-    if not keys:
+    if sum(map(bool, found)) < 2:
         return []
     nothing = (None, None)
     times: list[list[Value]] = [[key, *(seconds(one.get(key, nothing)[0]) for one in found)] for key in keys]
     peaks: list[list[Value]] = [[key, *(size(one.get(key, nothing)[1]) for one in found)] for key in keys]
     head = ("stage", *columns[1:])
-    return [Table("Seconds by stage", head, times), Table("Peak memory by stage", head, peaks)]
+    return [
+        Table("Seconds by stage", *_with_change(head, times)),
+        Table("Peak memory by stage", *_with_change(head, peaks)),
+    ]
 
 
-def _configs(runs: Sequence[ReportedRun], names: Sequence[str]) -> Part:
+def _configs(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[Part]:
+    """What shaped the outputs differently, of runs of the same command."""
+    if len({run.command for run in runs}) > 1:
+        return []
     found = [dict(flat(run.config.values)) for run in runs]
     keys = list(dict.fromkeys(key for one in found for key in one))
     differing = [key for key in keys if len({one.get(key) for one in found}) > 1]
     if not differing:
-        return Note("Their configs are the same in all that shapes the output.")
+        return [Note("Their configs are the same in all that shapes the output.")]
     rows = [[key, *(cut(one.get(key, "-")) for one in found)] for key in differing]
-    return Table("Keys of the config that differ", ("key", *names), rows)
+    return [Table("Keys of the config that differ", ("key", *names), rows)]

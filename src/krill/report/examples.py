@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import orjson
@@ -16,7 +16,7 @@ from markupsafe import escape as escape_html
 
 from krill.errors import escape
 from krill.report.figures import Figures
-from krill.report.parts import Beside, HeadedText, Part, Piece, Texts
+from krill.report.parts import Beside, HeadedText, Part, Piece, Texts, percent
 from krill.report.runs import ReportedRun
 
 EXAMPLES: Final = "examples.jsonl"
@@ -25,6 +25,7 @@ _MOST_BYTES: Final = 16_000_000
 _TAGS: Final = 40
 _LONGEST: Final = 2000
 _MOST_PAIRS: Final = 20
+_MOST_COPIES: Final = 3
 
 
 def read_examples(run: ReportedRun) -> list[Figures] | None:
@@ -45,34 +46,55 @@ def read_examples(run: ReportedRun) -> list[Figures] | None:
     return found
 
 
-def example_parts(examples: Sequence[Figures], describe: Callable[[str], str], room: int) -> Iterator[Part]:
-    """Examples by reason, each behind a line that is opened: of each reason as many as fit its part of `room`
-    bytes."""
-    reasons: dict[str, list[Figures]] = {}
+def example_parts(
+    examples: Sequence[Figures], dropped: Mapping[str, int], describe: Callable[[str], str], room: int
+) -> Iterator[Part]:
+    """Examples by reason in the order of `dropped`, each behind a line that is opened: of each reason as many
+    as fit its part of `room` bytes."""
+    reasons: dict[str, list[Figures]] = {reason: [] for reason in dropped}
     for example in examples:
         if not example.inner("kept", wanted=False):
             reasons.setdefault(example.text("reason") or "", []).append(example)
+    reasons = {reason: found for reason, found in reasons.items() if found}
     for reason, found in reasons.items():
         all_texts = [HeadedText(place_of(example), [Piece(_text_of(example))]) for example in found]
         texts = list(_fitting(([text] for text in all_texts), room // len(reasons)))
-        of = "" if len(texts) == len(found) else f" of {len(found)}"
+        of = dropped.get(reason, len(found))
         yield Texts(
-            f"{describe(reason)}: {len(texts)}{of} example{'' if len(found) == 1 else 's'}",
+            f"{describe(reason)}: {len(texts)} of {of:,} document{'' if of == 1 else 's'}",
             [text for group in texts for text in group],
         )
 
 
 def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
-    """What was kept beside what was dropped for it, as many as fit `room` bytes."""
-    pairs: list[list[HeadedText]] = []
+    """What was kept beside what was dropped for it, as many as fit `room` bytes; first what most of the
+    examples are copies of, which large clusters are."""
+    clusters: dict[str, tuple[Figures, list[Figures]]] = {}
     for example in examples:
         kept = example.inner("kept", wanted=False)
-        if kept and len(pairs) < _MOST_PAIRS:
-            left, right = marked(_text_of(kept), _text_of(example))
-            places = f"kept: {place_of(kept)}", f"dropped: {place_of(example)}"
-            pairs.append([HeadedText(places[0], left), HeadedText(places[1], right)])
-    for place, pair in enumerate(_fitting(pairs, room)):
-        yield Beside(f"Pair {place + 1}", pair)
+        if kept:
+            clusters.setdefault(place_of(kept), (kept, []))[1].append(example)
+    ordered = sorted(clusters.values(), key=lambda cluster: -len(cluster[1]))[:_MOST_PAIRS]
+    beside = (_side_by_side(kept, dropped[:_MOST_COPIES]) for kept, dropped in ordered)
+    for place, texts in enumerate(_fitting(beside, room)):
+        copies = len(ordered[place][1])
+        what = f"Pair {place + 1}" if copies == 1 else f"Cluster {place + 1}, {copies} of its copies"
+        yield Beside(f"{what}: {_difference(texts)}", texts)
+
+
+def _side_by_side(kept: Figures, dropped: Sequence[Figures]) -> list[HeadedText]:
+    places = [f"kept: {place_of(kept)}", *(f"dropped: {place_of(example)}" for example in dropped)]
+    sides = marked(_text_of(kept), *map(_text_of, dropped))
+    return [HeadedText(place, pieces) for place, pieces in zip(places, sides, strict=True)]
+
+
+def _difference(texts: Sequence[HeadedText]) -> str:
+    """How far texts are the same, in a few words."""
+    pieces = [piece for text in texts for piece in text.pieces]
+    differing = sum(len(piece.text) for piece in pieces if piece.mark)
+    if not differing:
+        return "equal as far as they are kept"
+    return f"{percent(differing / sum(len(piece.text) for piece in pieces))} of the characters differ"
 
 
 def _fitting(groups: Iterable[list[HeadedText]], room: int) -> Iterator[list[HeadedText]]:
@@ -86,15 +108,20 @@ def _fitting(groups: Iterable[list[HeadedText]], room: int) -> Iterator[list[Hea
         yield texts
 
 
-def marked(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
-    """Both texts in pieces; what only one of them has is marked."""
-    words = [re.findall(r"\w+|\s+|[^\w\s]", text) for text in (left, right)]
-    common = common_words(*words)
-    sides = []
-    for mark, own, places in (("removed", words[0], set(common)), ("added", words[1], set(common.values()))):
-        runs = itertools.groupby(enumerate(own), key=lambda item: item[0] in places)
-        sides.append([Piece("".join(w for _, w in run), "" if both else mark) for both, run in runs])
-    return sides[0], sides[1]
+def marked(kept: str, *others: str) -> list[list[Piece]]:
+    """All texts in pieces: marked is what the first has and not every other, and what they have beyond it."""
+    words, *rest = (re.findall(r"\w+|\s+|[^\w\s]", text) for text in (kept, *others))
+    common = [common_words(words, own) for own in rest]
+    everywhere = set(range(len(words))).intersection(*common)
+    sides = [_marked_words(words, everywhere, "removed")]
+    for own, places in zip(rest, common, strict=True):
+        sides.append(_marked_words(own, set(places.values()), "added"))
+    return sides
+
+
+def _marked_words(words: Sequence[str], common: Set[int], mark: str) -> list[Piece]:
+    runs = itertools.groupby(enumerate(words), key=lambda item: item[0] in common)
+    return [Piece("".join(word for _, word in run), "" if both else mark) for both, run in runs]
 
 
 def common_words(left: Sequence[str], right: Sequence[str]) -> dict[int, int]:

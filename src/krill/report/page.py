@@ -90,11 +90,17 @@ def write_report(
             f"{len(paths)} runs are named, and a report shows 1 to {MOST_RUNS}", hint="make several reports"
         )
     limit, target = resolve_limit(memory), Path(output)
-    _check_target(target)
+    check_target(target)
     with Meter(limit) as meter:
         meter.plan([Need("the page", _PAGE)])
         runs = [open_run(path, limit) for path in dict.fromkeys(paths)]
-        html = render(make_page(runs, samples=samples, memory=memory)).encode()
+        written = write_page(make_page(runs, samples=samples, memory=memory), target)
+    return ReportSummary(target, written, runs)
+
+
+def write_page(page: ReportPage, target: Path) -> int:
+    """Write a page, and say how many bytes it has."""
+    html = render(page).encode()
     if len(html) > MOST_BYTES:
         raise InputError(
             f"the report of these runs would have {format_size(len(html))}, and a page has at"
@@ -102,10 +108,10 @@ def write_report(
             hint="add --no-samples, or name fewer runs",
         )
     write_bytes(target, html)
-    return ReportSummary(target, len(html), runs)
+    return len(html)
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
     """The page may replace another report, and nothing else."""
     if target.is_dir():
         raise ConfigError(f"--output `{target}` is a folder", hint=f"--output {target / 'report.html'}")
@@ -125,11 +131,12 @@ def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) 
         views = [View(section.key, section.title, [section], named=False) for section in made[0]]
         return ReportPage(f"{runs[0].name}: krill {runs[0].command}", runs[0].path, views)
     names = names_of(runs)
-    compared = [comparison_section(runs, names)]
+    compared: list[PageSection] = []
     trainings = [(name, run) for name, run in zip(names, runs, strict=True) if run.command in _TRAININGS]
     tokenizers = [(name, run) for name, run in zip(names, runs, strict=True) if run.command in TOKENIZERS]
     compared += [trainings_section(trainings)] if len(trainings) > 1 else []
     compared += [tokenizers_section(tokenizers, memory)] if len(tokenizers) > 1 else []
+    compared.append(comparison_section(runs, names))
     views = [View("compare", "Compared", compared)]
     for place, (name, sections) in enumerate(zip(names, made, strict=True)):
         views.append(View(f"run{place + 1}", name, sections))

@@ -75,6 +75,10 @@ class StoredFiles:
             raise InputError(f"`{url}` has {size:,} bytes, and at most {most:,} are read", hint=_HINT)
         return None if size is None else self.store.read(key)
 
+    def read_part(self, name: str, end: int) -> bytes:
+        """A file's bytes up to `end`."""
+        return self.store.read_part(f"{self.prefix}/{name}", 0, end)
+
     def names(self, folder: str) -> list[str]:
         found = self.store.sizes(f"{self.prefix}/{folder}")
         return [name.removeprefix(f"{self.prefix}/") for name in found]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -37,13 +37,19 @@ from krill.report.parts import (
     share,
 )
 from krill.report.runs import TOKENIZER, ReportedRun
-from krill.report.sample_texts import SAMPLE_TEXTS
+from krill.tokenizer.sample_texts import SAMPLE_TEXTS
 from krill.tokenizer.tokenizer import Tokenizer, open_within
 
 COLOURS: Final = 5
 """Of tokens that follow each other, as the stylesheet has them."""
 # Tokens that are decoded for the tables of the vocabulary.
 _MOST_TOKENS: Final = 30_000
+# From this length on, tokens are counted in buckets.
+_LONG_TOKENS: Final = 16
+_IDS: Final = (
+    "A number in \u27e8\u27e9 is the id of a token that stands for no character of its own: it ends one"
+    " which the token before began, or the tokenizer adds it, as at the beginning of a text."
+)
 _FACTS: Final = ("vocab_size", "merges", "words", "unique_words", "input_bytes", "bytes_per_token")
 
 
@@ -73,13 +79,14 @@ def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> li
 def tokenizers_section(runs: Sequence[tuple[str, ReportedRun]], memory: str | int) -> PageSection:
     """The same texts under several tokenizers."""
     section = PageSection("tokenizers", "The same texts by several tokenizers")
-    names, pieces = [], []
+    names, pieces, sizes = [], [], []
     for name, run in runs:
         try:
             with _opened(run, memory) as tokenizer:
                 if tokenizer is not None:
                     pieces.append({text: token_pieces(tokenizer, text) for text in SAMPLE_TEXTS.values()})
                     names.append(name)
+                    sizes.append((f"vocabulary of {name}", f"{tokenizer.vocab_size:,} tokens"))
         except KrillError as error:
             section.parts.append(Note(f"{name}: {error.message}.", warns=True))
     if not names:
@@ -87,7 +94,8 @@ def tokenizers_section(runs: Sequence[tuple[str, ReportedRun]], memory: str | in
     rows: list[list[Value]] = [
         [what, *(_density(text, len(found[text])) for found in pieces)] for what, text in SAMPLE_TEXTS.items()
     ]
-    section.parts.append(Table("Bytes per token", ("text", *names), rows))
+    section.parts.append(Facts(sizes))
+    section.parts.append(Table("Bytes per token", ("text", *names), rows, note=_IDS))
     for what, text in SAMPLE_TEXTS.items():
         found = [
             HeadedText(f"{name}: {len(one[text])} tokens", one[text])
@@ -108,15 +116,11 @@ def _opened(run: ReportedRun, memory: str | int) -> Iterator[Tokenizer | None]:
 
 
 def token_pieces(tokenizer: Tokenizer, text: str) -> list[Piece]:
-    """A text by its tokens, each in another colour than the one before; a token that is a part of a character
-    shows its bytes' number instead."""
-    ids, offsets = tokenizer.encode_offsets(text)
-    pieces, end = [], 0
-    for place, (number, (begin, stop)) in enumerate(zip(ids.tolist(), offsets.tolist(), strict=True)):
-        shown = text[max(begin, end) : stop] if stop > end else f"\u27e8{number}\u27e9"
-        end = max(end, stop)
-        pieces.append(Piece(shown, f"token{place % COLOURS}", f"id {number}"))
-    return pieces
+    """A text by its tokens, each in another colour than the one before."""
+    return [
+        Piece(shown, f"token{place % COLOURS}", f"id {number}")
+        for place, (number, shown) in enumerate(tokenizer.pieces(text))
+    ]
 
 
 def _text_parts(tokenizer: Tokenizer) -> list[Part]:
@@ -127,10 +131,9 @@ def _text_parts(tokenizer: Tokenizer) -> list[Part]:
     ]
     columns = ("text", "characters", "tokens", "bytes per token")
     texts = [HeadedText(f"{what}: {len(pieces)} tokens", pieces) for what, pieces in found.items()]
-    note = "A number in \u27e8\u27e9 is the id of a token that ends a character which the token before began."
     return [
         Texts("Colours change with every token", texts, shown=True),
-        Table("Texts", columns, rows, note=note),
+        Table("Texts", columns, rows, note=_IDS),
     ]
 
 
@@ -153,7 +156,7 @@ def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
         scripts[script_of(token)] += 1
         longest = sorted([*longest, token], key=len, reverse=True)[:20] if len(token) > 8 else longest
     of = "" if step == 1 else f" (every {step}th of {tokenizer.vocab_size:,})"
-    buckets = [(length, length, n) for length, n in sorted(lengths.items())]
+    buckets = length_buckets(lengths)
     total, most = sum(scripts.values()), max(scripts.values(), default=0)
     rows = [(name, count(n), share(n, total), bar(n, most)) for name, n in scripts.most_common()]
     parts: list[Part] = [
@@ -164,6 +167,16 @@ def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
         texts = [HeadedText(f"{len(token)} characters", [Piece(token)]) for token in longest]
         parts.append(Texts("The longest tokens", texts))
     return parts
+
+
+def length_buckets(lengths: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """Least, most and how many: each of the short lengths, then twice as many with each bucket."""
+    found: dict[tuple[int, int], int] = {}
+    for length, number in sorted(lengths.items()):
+        power = 2 ** (length.bit_length() - 1)
+        between = (length, length) if length < _LONG_TOKENS else (power, 2 * power - 1)
+        found[between] = found.get(between, 0) + number
+    return [(*between, number) for between, number in found.items()]
 
 
 def script_of(token: str) -> str:

@@ -164,15 +164,18 @@ class ObjectStore:
         try:
             with storage_errors(path), temporary.open("wb") as file:
                 for start in range(0, size, PART_BYTES):
-                    file.write(self._part(name, start, min(size, start + PART_BYTES)))
+                    file.write(self.read_part(name, start, min(size, start + PART_BYTES)))
             with storage_errors(path):
                 temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
         return True
 
-    def _part(self, name: str, start: int, end: int) -> bytes:
-        """Not by the file systems' own way to fetch a file: some fetch many parts at once, in memory."""
+    def read_part(self, name: str, start: int, end: int) -> bytes:
+        """Bytes of an object.
+
+        Not by the file systems' own way to fetch a file: some fetch many parts at once, in memory.
+        """
         with store_errors(self.url_of(name), "read"):
             part = bytes(self._system.cat_file(self._key(name), start=start, end=end))
             if len(part) != end - start:

@@ -23,9 +23,11 @@ import orjson
 
 from krill.budget import Meter
 from krill.errors import ConfigError, StorageError
+from krill.notebook import facts_html
 from krill.storage.atomic import in_one_line, listed, write_json
 from krill.storage.commits import RunPaths
 from krill.storage.outputs import MANIFEST
+from krill.storage.summary_rows import summary_rows
 from krill.threads.progress import Progress, Silent
 
 State = Literal["start", "continue", "finished", "published"]
@@ -266,6 +268,11 @@ class RunSummary(Generic[ManifestT]):
         output = None if self.output is None else str(self.output)
         facts = {name: fact for name, fact in self.facts.items() if name != "timeline"}
         return {"status": self.status, "output": output, **facts}
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, in short."""
+        command = self.facts.get("command", "run")
+        return facts_html(f"krill {command}: {self.status}", summary_rows(self.output, self.facts))
 
 
 def summarize(

@@ -88,12 +88,16 @@ class BlockListFilter:
         object.__setattr__(self, "_literals", made.literals())
         object.__setattr__(self, "_digest", made.digest.hexdigest())
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
+
     def apply(self, documents: Documents) -> Documents:
         text = documents.batch.column("text")
         found = self._literals.search(*text_buffers(text))
         for search in self.searches:
             found |= as_numpy(_search(text, search, self.section.ignore_case).cast(pa.uint8()), "uint8")
-        return drop(documents, found, tuple(REASONS))
+        return drop(documents, found, self.reasons)
 
     def fingerprint(self) -> str:
         """Changes when a pattern does, in the config or in the file."""

@@ -21,7 +21,7 @@ from krill.text.clean import CleanText, LongEnough
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
-from krill.text.step import Fingerprinted, Step
+from krill.text.step import Fingerprinted, NamesReasons, Step
 from krill.text.user_step import Function, FunctionStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
@@ -74,6 +74,12 @@ def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     """What shapes the result besides the config: the code of user steps, the patterns in files, the
     version of datatrove where it filters."""
     return [step.fingerprint() for step in steps if isinstance(step, Fingerprinted)]
+
+
+def reasons_of(steps: Sequence[Step]) -> list[str]:
+    """Why the steps drop documents, in the order in which a document meets the reasons."""
+    named = (step.reasons for step in steps if isinstance(step, NamesReasons))
+    return list(dict.fromkeys(reason for reasons in named for reason in reasons))
 
 
 def step_needs(

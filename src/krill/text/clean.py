@@ -10,7 +10,7 @@ Counted: `not_text` and `too_short` are rows dropped, `invalid_utf8` is rows rep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,10 @@ class CleanText:
 
     strip: bool
     min_chars: int
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        return ("not_text", "too_short") if self.min_chars else ("not_text",)
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch
@@ -63,6 +67,10 @@ class LongEnough:
 
     min_chars: int
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return ("too_short",)
+
     def apply(self, documents: Documents) -> Documents:
         offsets, data = text_buffers(documents.batch.column("text"))
         sizes = np.diff(offsets)
@@ -72,7 +80,7 @@ class LongEnough:
             ends, picked = _native.pick_texts(offsets, data, unclear.view(np.uint8))
             begins_character = (picked & 0xC0) != 0x80
             too_short[unclear] = np.add.reduceat(begins_character, ends[:-1], dtype=np.int64) < self.min_chars
-        return drop(documents, too_short.astype(np.uint8), ("too_short",))
+        return drop(documents, too_short.astype(np.uint8), self.reasons)
 
 
 def valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:

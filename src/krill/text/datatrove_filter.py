@@ -9,7 +9,7 @@ at a time, for spaCy is not for several threads at once. Counted: the reasons of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import version
@@ -24,6 +24,7 @@ from krill.config import filters
 from krill.config.fields import Section
 from krill.corpus.documents import Documents
 from krill.errors import MissingExtra
+from krill.text.quality import quality_step
 from krill.text.step import drop
 
 # The class of each section, and what its reasons are called besides.
@@ -60,6 +61,10 @@ class DatatroveFilter:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_judge", _judge_of(self.section))
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        return quality_step((self.section,), statistics=False).reasons
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch

@@ -10,6 +10,7 @@ whose score is too low. Measured: `language`, `language_score`; with `label`, of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,6 +34,9 @@ REASONS: Final[Mapping[str, str]] = {
     "language_unsure": "in an allowed language, but not surely",
 }
 
+DROPPED_IN: Final = "language:"
+"""Before a language in counts: documents that were dropped in it, for one of these reasons."""
+
 
 @dataclass(frozen=True, slots=True)
 class LanguageFilter:
@@ -55,6 +59,10 @@ class LanguageFilter:
                 hint=f"filters: language: allow takes some of {', '.join(sorted(set(self.model.languages)))}",
             )
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
+
     def apply(self, documents: Documents) -> Documents:
         offsets, data = text_buffers(documents.batch.column("text"))
         languages, scores = self.model.native.classify(offsets, data)
@@ -65,7 +73,15 @@ class LanguageFilter:
         codes = np.where(scores > self.section.min_score, 0, 2).astype(np.uint8)
         if self.section.allow is not None:
             codes[~np.isin(self.model.languages, self.section.allow)[languages]] = 1
-        return drop(documents, codes, tuple(REASONS))
+        return self._with_languages(drop(documents, codes, self.reasons), languages[codes != 0])
+
+    def _with_languages(self, documents: Documents, dropped: NDArray[np.uint8]) -> Documents:
+        """The documents that are left, with what languages the others were in among the counts."""
+        counts = Counter(documents.counts)
+        for at, number in enumerate(np.bincount(dropped).tolist()):
+            if number:
+                counts[f"{DROPPED_IN}{self.model.languages[at]}"] += number
+        return Documents(documents.batch, dict(counts), documents.rejected)
 
     def _labelled(
         self, documents: Documents, languages: NDArray[np.uint8], scores: NDArray[np.float32]

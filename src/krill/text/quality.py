@@ -87,6 +87,10 @@ class QualityFilter:
     filters: _native.Quality
     statistics: bool
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return self.filters.reasons
+
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch
         offsets, data = text_buffers(batch.column("text"))
@@ -94,7 +98,7 @@ class QualityFilter:
         judged = documents
         if text is not None:
             judged = Documents(_with_text(batch, text_column(*text)), documents.counts, documents.rejected)
-        kept = drop(judged, codes, self.filters.reasons)
+        kept = drop(judged, codes, self.reasons)
         if not self.statistics:
             return kept
         return with_statistics(
@@ -114,7 +118,7 @@ class QualityFilter:
         return list(columns.items())
 
 
-def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
+def quality_step(sections: Sequence[Section], *, statistics: bool) -> QualityFilter:
     """Consecutive `JUDGED` sections as one step, applied in their order."""
     return QualityFilter(_filters(sections), statistics)
 

@@ -46,6 +46,21 @@ class Fingerprinted(Protocol):
     def fingerprint(self) -> str: ...
 
 
+@runtime_checkable
+class NamesReasons(Protocol):
+    """A step that names why it drops documents, in the order in which it looks at them."""
+
+    @property
+    def reasons(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A step that has worker processes: they end until it is applied again."""
+
+    def release(self) -> None: ...
+
+
 def drop(documents: Documents, codes: NDArray[np.uint8], reasons: Sequence[str]) -> Documents:
     """The rows whose code is 0; a code of `k` drops a row for `reasons[k - 1]`."""
     numbers = np.bincount(codes, minlength=len(reasons) + 1)[1:].tolist()

@@ -17,7 +17,7 @@ import inspect
 import marshal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -75,8 +75,8 @@ class FunctionStep:
         return cls(function, getattr(function, "__name__", None) or type(function).__name__)
 
     @property
-    def reason(self) -> str:
-        return f"step:{self.name}"
+    def reasons(self) -> Sequence[str]:
+        return (f"step:{self.name}",)
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch
@@ -84,7 +84,7 @@ class FunctionStep:
         if isinstance(returned, pa.RecordBatch):
             return Documents(self._checked(batch, returned), documents.counts, documents.rejected)
         keep = self._mask(batch, returned)
-        return drop(documents, (~keep).astype(np.uint8), (self.reason,))
+        return drop(documents, (~keep).astype(np.uint8), self.reasons)
 
     def fingerprint(self) -> str:
         """Changes when the source of the function's module does: a run is not resumed with another."""

@@ -1,4 +1,5 @@
-"""Threads: the only thread pool, the gate that bounds what is in flight, and progress.
+"""Threads: the only thread pool, the gate that bounds what is in flight, worker processes for what Python's
+lock would hold up, and progress.
 
 In: items in input order. Out: their results in the same order. Held in memory: the work in flight, bounded in
 bytes.

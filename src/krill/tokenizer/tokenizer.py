@@ -17,9 +17,11 @@ from krill.budget.process import metered_process
 from krill.config.messages import shown
 from krill.errors import InputError
 from krill.faults import system_errors
+from krill.notebook import facts_html, tokens_html
 from krill.threads import ordered_map
 from krill.tokenizer.encoder import FileEncoder
 from krill.tokenizer.open import file_needs, open_file
+from krill.tokenizer.sample_texts import SAMPLE_TEXTS
 from krill.tokenizer.tokenizer_file import tokenizer_file
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ Piece = TypeVar("Piece", bound=tuple[Any, ...])
 PIECE_BYTES: Final = 1_000_000
 # Of a list of strings, whose ids are the result itself, up to this many characters.
 MOST_CHARACTERS: Final = 8_000_000
+# Of `SAMPLE_TEXTS`, in a notebook.
+_SHOWN_TEXTS: Final = ("English", "Russian", "Japanese", "Python")
 
 
 @system_errors()
@@ -73,6 +77,12 @@ class Tokenizer:
     def __repr__(self) -> str:
         how = "native" if self.native else f"by Hugging Face, because {self.why}"
         return f"Tokenizer({self.encoder.name!r}, {self.vocab_size:,} tokens, {how})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and how it cuts a few texts."""
+        facts = facts_html(repr(self), [("end of text", self.eos_token), ("its id", self.eos_id)])
+        shown = (SAMPLE_TEXTS[what] for what in _SHOWN_TEXTS)
+        return facts + "".join(tokens_html(self.pieces(text)) for text in shown)
 
     @property
     def native(self) -> bool:
@@ -172,6 +182,16 @@ class Tokenizer:
         _checked(text, 0)
         ids, offsets = self.encoder.encode_offsets(text)
         return ids.astype(np.uint32, copy=False), offsets
+
+    def pieces(self, text: str) -> list[tuple[int, str]]:
+        """The ids of one text, each with the characters that it ends; a token that ends none, being a part of
+        a character, shows its id as `⟨7⟩`."""
+        ids, offsets = self.encode_offsets(text)
+        found, end = [], 0
+        for number, (begin, stop) in zip(ids.tolist(), offsets.tolist(), strict=True):
+            found.append((number, text[max(begin, end) : stop] if stop > end else f"\u27e8{number}\u27e9"))
+            end = max(end, stop)
+        return found
 
     def decode(self, ids: Iterable[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
         """The text of some ids, of any iterable; bytes that are no text show as U+FFFD."""

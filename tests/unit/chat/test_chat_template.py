@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,25 @@ WRITES_TOO_MUCH = [
     "{{ '%999999999d' % 1 }}",
     "{{ 9 ** 999999999 }}",
     "{% set x = [1] * 999999999 %}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{{ 'x' | center(999999999) }}",
+    "{{ (['x'] * 99999) | join('y' * 99999) }}",
+    "{{ ('y' * 99999).join(['x'] * 99999) }}",
+    "{{ ('x' * 99999) | replace('x', 'y' * 99999) }}",
+    "{{ ('x' * 99999).replace('x', 'y' * 99999) }}",
+    "{{ ('\n' * 99999) | indent(99999, true, true) }}",
+    "{{ ('x ' * 99999) | wordwrap(1, true, 'y' * 99999) }}",
+    "{{ [1] | batch(999999999, 'x') | list | length }}",
+    "{{ [1] | slice(999999999) | list | length }}",
+    "{{ ('\t' * 99999).expandtabs(99999) }}",
+    "{{ ('x' * 99999).translate({120: 'y' * 99999}) }}",
+    "{{ '{:999999999d}'.format(1) }}",
+    "{{ ('{:9999d}' * 99999).format(*range(99999)) }}",
+    "{{ '%999999999d' | format(1) }}",
+    "{{ '%*d' | format(999999, 1) }}{{ '%*d' % (999999, 1) }}",
+    "{{ ('{:{}d}' * 20).format(*([99999] * 40)) }}",
+    "{{ '%.999999999f' % 1.5 }}",
+    "{{ range(99999) | list | tojson(indent=99999) }}",
 ]
 TAKES_TOO_LONG = [
     "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
@@ -139,8 +159,12 @@ TAKES_TOO_LONG = [
 def test_a_template_that_loops_or_writes_gigabytes_is_ended(source: str, tmp_path: Path) -> None:
     guarded = "{% if messages[0].content == 'evil' %}" + source + "{% endif %}" + CHATML
     renderer = open_source(tmp_path, guarded, max_rendered_bytes=1_000_000)
+    tracemalloc.start()
     rendered = renderer.render({"messages": [user("evil"), assistant("b")]}, ChatFormat())
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert isinstance(rendered, ChatDrop)
+    assert most < 30 * 10**6  # it is told before it is made
     expected = "template_too_many_steps" if source in TAKES_TOO_LONG else "template_too_long"
     assert rendered.reason == expected
     assert text_of(renderer).endswith("b<|im_end|>")

@@ -104,6 +104,14 @@ def test_on_a_terminal_only_our_own_colours_are_obeyed(printed, monkeypatch) -> 
     assert terminal.getvalue() == "\x1b[1;31merror: a\\x1b[5mb\x1b[0m\n"
 
 
+def test_only_the_labels_of_a_summary_are_bold(printed, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = printed(shows=True)
+    screen.print_rows([("memory", "1 MB")])
+    assert terminal.getvalue() == f"\x1b[1m{'memory':14} \x1b[0m1 MB\n"
+
+
 def test_generated_text_is_data_in_a_pipe_and_shown_on_a_terminal(printed) -> None:
     token: Any = type("Token", (), {"shown": "line\n\x1b[31m"})
     for shows, expected in ((False, "line\n\x1b[31m"), (True, "line\n\\x1b[31m")):

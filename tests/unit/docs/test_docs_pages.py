@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import re
 import shutil
@@ -22,7 +21,7 @@ from krill.corpus.formats import COMPRESSIONS, FORMATS
 from krill.pipeline.pipeline import preprocess_needs
 from krill.pipeline.summary import NOTES, REASONS_BY_STAGES
 
-DIAGRAMS = ROOT / "docs" / "diagrams"
+PICTURES = (ROOT / "docs" / "pictures", ROOT / "docs" / "measured")
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 BUDGET, PREPROCESS, SOURCES = (ROOT / "docs" / name for name in ("budget.md", "preprocess.md", "sources.md"))
 
@@ -43,27 +42,9 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert target.is_file(), f"{page.name} links to {link}"
-        inside = target in DOCS or target.parent == DIAGRAMS
+        inside = target in DOCS or target.parent in PICTURES
         assert page not in DOCS or inside, f"{page.name} links out of the site: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name} links to {link}"
-
-
-def test_the_diagrams_are_those_that_their_script_draws() -> None:
-    spec = importlib.util.spec_from_file_location("draw", DIAGRAMS / "draw.py")
-    assert spec is not None
-    assert spec.loader is not None
-    draw = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(draw)
-    for name in ("shapes", "way"):
-        written = (DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8")
-        assert written == getattr(draw, name)(), "python docs/diagrams/draw.py writes them anew"
-        assert set(re.findall(r"https?://[^\"<]*", written)) == {"http://www.w3.org/2000/svg"}
-
-
-def test_the_diagrams_name_packages_that_are_there() -> None:
-    drawn = "".join((DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8") for name in ("shapes", "way"))
-    packages = set(re.findall(r"\b([a-z]+)/(?!/)", re.sub(r"<[^>]*>", " ", drawn)))
-    assert {name for name in packages if not (ROOT / "src" / "krill" / name).is_dir()} == {"native"}
 
 
 def error_classes(base: type[errors.KrillError] = errors.KrillError) -> Iterator[type[errors.KrillError]]:
@@ -135,6 +116,7 @@ def test_the_map_names_every_package() -> None:
         "errors.py",
         "faults.py",
         "lazy.py",
+        "notebook.py",
         "shards.py",
     }
     assert set(packages()) == there

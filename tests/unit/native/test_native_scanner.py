@@ -25,8 +25,8 @@ PIECES = [
 texts = st.one_of(st.binary(max_size=100), st.lists(st.sampled_from(PIECES), max_size=60).map(b"".join))
 
 
-def words(text: bytes, pattern: str) -> list[bytes]:
-    ends = _native.scan_words(text, pattern)
+def words(text: bytes, pattern: str, *, plainly: bool = False) -> list[bytes]:
+    ends = _native.scan_words(text, pattern, plainly)
     assert ends.dtype == np.uint32
     return [text[start:end] for start, end in zip([0, *ends.tolist()], ends.tolist(), strict=False)]
 
@@ -67,6 +67,14 @@ def test_words_are_not_empty_and_cover_every_byte(text: bytes) -> None:
         cut = words(text, pattern)
         assert b"".join(cut) == text
         assert all(cut)
+
+
+@given(text=texts)
+@tried(120)
+def test_words_do_not_depend_on_the_instructions_that_the_machine_has(text: bytes) -> None:
+    for pattern in PATTERNS:
+        for data in (text, text * 3):
+            assert words(data, pattern) == words(data, pattern, plainly=True)
 
 
 @given(text=texts)

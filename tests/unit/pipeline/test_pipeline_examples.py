@@ -270,6 +270,10 @@ def test_languages_are_counted_where_a_filter_has_measured_them(tmp_path: Path) 
             }
             for language, own in (("de", texts[3:]), ("en", texts[:3]))
         }
+        assert "dropped_languages" not in manifest["distributions"]
+    manifest = run(tmp_path, source, "english", filters=[{"language": {"allow": ["en"]}}], dedup="none")
+    assert manifest["distributions"]["dropped_languages"] == {"de": 2}
+    assert manifest["documents"]["dropped"] == {"language": 2}
 
 
 @pytest.mark.parametrize("dedup", ["none", "exact"])

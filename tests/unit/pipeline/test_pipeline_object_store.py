@@ -13,8 +13,10 @@ import fsspec
 import pytest
 
 import krill
+from chat_jobs import conversations, write_tokenizer
 from in_process_engine import InProcessRunner, Task, opening
 from krill.budget import resident_bytes
+from krill.chat.template import BUILT_IN
 from krill.engines import LocalEngine, Resources, WorkerSpec, worker
 from krill.errors import ConfigError, InputError, StorageError
 from krill.pipeline.job import run_preprocess
@@ -321,3 +323,35 @@ def test_what_can_not_be_in_a_store_is_refused(
     with pytest.raises(ConfigError, match=fact):
         prepare(OUTPUT, datasets, **settings)
     assert store.find("/") == []
+
+
+def test_workers_need_neither_the_file_of_a_chat_template_nor_the_tokenizers_folder(
+    tmp_path: Path, store: Any, strangers: Strangers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be on other machines: what the template says goes with the run."""
+    rows = [{"messages": chat} for chat in conversations(600)]
+    (tmp_path / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    template = tmp_path / "own.jinja"
+    template.write_text(BUILT_IN["chatml"].replace("'\\n'", "' '"))
+    model = write_tokenizer(tmp_path / "model")
+    chats = [{"path": str(tmp_path / "chats.jsonl"), "type": "chat_template"}]
+    settings = {"tokenizer": {"path": str(model)}, "sequence_len": 256, "strip": False, "packing": "bfd"}
+
+    def config_with(place: Path | str) -> dict[str, Any]:
+        return config_of(place, chats, **dict(settings)) | {"chat_template": str(template)}
+
+    begun = strangers.run
+
+    def run(*given: Any) -> Iterator[Mapping[str, Any]]:
+        template.rename(tmp_path / "away.jinja")
+        model.rename(tmp_path / "away")
+        yield from begun(*given)
+        (tmp_path / "away").rename(model)
+        (tmp_path / "away.jinja").rename(template)
+
+    monkeypatch.setattr(strangers, "run", run)
+    krill.preprocess(config_with(OUTPUT))
+    assert len(strangers.tasks) > 2
+    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda *given: LocalEngine())
+    krill.preprocess(config_with(tmp_path / "alone"))
+    assert contents(in_store(store)) == contents(in_folder(tmp_path / "alone"))

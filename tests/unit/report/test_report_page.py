@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import krill
+from chat_jobs import conversations, json_rows, write_tokenizer
+from krill.budget import format_size
 from krill.errors import BudgetError, ConfigError, InputError, MissingExtra, StorageError
 from krill.report.page import MOST_BYTES, write_report
 from report_runs import (
@@ -21,7 +24,6 @@ from report_runs import (
     change_manifest,
     make_dataset,
     make_tokenizer,
-    make_training,
     sentence,
 )
 
@@ -70,8 +72,6 @@ def test_the_budget_that_would_have_done_does(tmp_path: Path) -> None:
     text = shown(page_of(make_dataset(tmp_path)))
     found = re.search(r"--memory (\d+)MB would have done", text)
     assert found is not None
-    import krill
-
     settings = json.loads((tmp_path / "dataset" / "krill-run.json").read_text())["settings"]
     settings["preprocess"]["prepared_path"] = str(tmp_path / "again")
     summary = krill.preprocess(settings, memory=f"{found[1]}MB")
@@ -85,11 +85,26 @@ def test_memory_over_time_is_drawn_with_its_table(copied: Path) -> None:
     page = page_of(copied)
     figure = re.search(r"<figure>\s*<figcaption>Memory over time.*?</figure>", page, re.DOTALL)
     assert figure is not None
-    rows = re.findall(r"<tr><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td></tr>", figure[0])
-    assert rows == [("0.0 s", "100 MB"), ("1.0 s", "200 MB"), ("2.0 s", "-"), ("3.0 s", "300 MB")]
-    assert re.findall(r"<text[^>]*>((?:budget|scan)[^<]*)</text>", figure[0]) == ["scan", "budget 400 MB"]
+    rows = re.findall(r"<tr><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td></tr>", figure[0])
+    budget = json.loads((copied / "krill-run.json").read_text())["budget"]
+    shares = [share for share in budget["shares"] if share["during"] in ("always", "scan")]
+    allowed = format_size(budget["base"] + sum(share["bytes"] for share in shares))
+    assert rows == [
+        ("0.0 s", "100 MB", "-"),
+        ("1.0 s", "200 MB", allowed),
+        ("2.0 s", "-", allowed),
+        ("3.0 s", "300 MB", "-"),
+    ]
+    labels = re.findall(r"<text[^>]*>((?:budget|scan|start)[^<]*)</text>", figure[0])
+    assert labels == ["start", "scan", "budget 400 MB"]
     assert "var(--line1)" in figure[0] and "var(--level)" in figure[0]
     assert "#0101" not in page and "#0102" not in page
+
+
+def test_a_budget_far_above_what_was_held_is_named_at_the_top(copied: Path) -> None:
+    manifest = json.loads((copied / "krill-run.json").read_text())
+    change_manifest(copied, budget={**manifest["budget"], "limit": 64 * 10**9})
+    assert re.search(r"<text[^>]*>\u2191 budget 64.0 GB</text>", page_of(copied))
 
 
 def test_what_is_in_documents_shows_as_text(tmp_path: Path) -> None:
@@ -123,13 +138,35 @@ def test_the_page_loads_nothing_and_runs_its_own_script_alone(dataset: Path) -> 
 def test_examples_stand_under_their_reasons_and_duplicates_beside_what_was_kept(dataset: Path) -> None:
     page = page_of(dataset)
     short = re.search(
-        r"<summary>fewer than min_chars characters: 1 example</summary>(.*?)</details>", page, re.DOTALL
+        r"<summary>fewer than min_chars characters: 1 of 1 document</summary>(.*?)</details>", page, re.DOTALL
     )
     assert short is not None and "too short</pre>" in short[1]
-    beside = re.findall(r"<h3>Pair \d</h3>\s*<div class=\"beside\">(.*?)</div>\s*</div>", page, re.DOTALL)
+    beside = re.findall(
+        r"<h3>Pair \d: equal as far as they are kept</h3>\s*<div class=\"beside\">(.*?)</div>\s*</div>",
+        page,
+        re.DOTALL,
+    )
     assert len(beside) == 2
     assert all(pair.count(SECRET) >= 2 for pair in beside)
     assert "<mark" not in "".join(beside)  # they are equal
+
+
+def test_copies_of_one_document_stand_beside_it_and_large_clusters_first(copied: Path) -> None:
+    def twin(kept: int, text: str) -> dict[str, object]:
+        first = {"file": "a", "position": kept, "text": "the whale eats krill"}
+        return {"stage": "resolve", "reason": "duplicate", "file": "b", "text": text, "kept": first}
+
+    lines = [twin(1, "the whale eats krill"), *(twin(2, f"the whale eats {n} krill") for n in range(5))]
+    (copied / "examples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = page_of(copied)
+    headings = re.findall(r"<h3>((?:Pair|Cluster).*?)</h3>", page)
+    assert headings == [
+        "Cluster 1, 5 of its copies: 7.0% of the characters differ",
+        "Pair 2: equal as far as they are kept",
+    ]
+    cluster = page[page.index("Cluster 1") : page.index("Pair 2")]
+    assert cluster.count("<pre") == 4
+    assert re.findall(r'<mark class="(\w+)">(.*?)</mark>', cluster) == [("added", f"{n} ") for n in range(3)]
 
 
 def test_examples_take_no_more_of_the_page_than_their_part(copied: Path) -> None:
@@ -157,7 +194,8 @@ def test_two_runs_are_compared_by_what_differs(dataset: Path, tmp_path: Path) ->
     assert "2 runs compared" in text
     assert "preprocess.sequence_len 128 64" in text
     assert "preprocess.min_chars 50 400" in text
-    assert "documents kept 61" in text
+    assert re.search(r"documents kept 61 (\d+) -\d+\.\d%", text)
+    assert re.search(r"documents read 64 64 0%", text)
     assert "Memory of the runs over time" in text
     assert (
         "preprocess.dedup.method"
@@ -167,22 +205,8 @@ def test_two_runs_are_compared_by_what_differs(dataset: Path, tmp_path: Path) ->
     )
 
 
-def test_trainings_are_drawn_over_each_other(tmp_path: Path) -> None:
-    runs = make_training(tmp_path / "a"), make_training(tmp_path / "b", finished=False, slower=2.0)
-    page = page_of(*runs)
-    text = shown(page)
-    assert "Trainings over each other" in text and "train.learning_rate 1.0 2.0" in text
-    compared = page[: page.index('id="run1"')]
-    titles = ("Loss", "Validation loss", "Learning rate", "Gradient norm", "Tokens a second", "Memory")
-    assert re.findall(r"<figcaption>(.*?)</figcaption>", compared) == list(titles)
-    loss = re.search(r"<figcaption>Loss</figcaption>.*?</figure>", compared, re.DOTALL)
-    assert loss is not None and loss[0].count("<tr>") == 31
-    assert "This run is not finished" in text
-
-
 def test_a_tokenizer_shows_texts_by_its_tokens(tmp_path: Path) -> None:
-    import krill
-    from krill.report.sample_texts import SAMPLE_TEXTS
+    from krill.tokenizer.sample_texts import SAMPLE_TEXTS
 
     folder = make_tokenizer(tmp_path)
     page = page_of(folder)
@@ -228,6 +252,54 @@ def test_a_manifest_that_lies_makes_a_report_that_says_so(
 ) -> None:
     change_manifest(copied, **fields)
     assert fact in shown(page_of(copied))
+
+
+def test_a_run_of_another_version_says_which(copied: Path) -> None:
+    change_manifest(copied, krill="0.0.7")
+    assert "Made by Krill 0.0.7; this report was made by" in shown(page_of(copied))
+
+
+def test_what_an_older_run_did_not_keep_is_left_out_or_said_to_be(copied: Path) -> None:
+    (copied / "examples.jsonl").unlink()
+    change_manifest(copied, distributions=None, duplicates=None, predicted=None)
+    text = shown(page_of(copied))
+    assert "This run kept no examples of dropped documents" in text
+    assert "61 of 64 kept" in text
+    assert "Documents in rows by tokens (" in text
+
+
+def test_an_export_has_a_report_of_its_own(dataset: Path, tmp_path: Path) -> None:
+    krill.export(dataset, to="jsonl", output=tmp_path / "lines")
+    text = shown(page_of(tmp_path / "lines"))
+    assert "lines: krill export" in text and "finished" in text
+    assert "Memory over time" in text
+
+
+def test_conversations_show_what_is_learned(tmp_path: Path) -> None:
+    chats = conversations(40)
+    write_tokenizer(tmp_path / "model")
+    (tmp_path / "chats.jsonl").write_bytes(json_rows([*chats, []]))
+    krill.preprocess(
+        {
+            "datasets": [{"path": str(tmp_path / "chats.jsonl"), "type": "chat_template"}],
+            "tokenizer": {"path": str(tmp_path / "model")},
+            "chat_template": "chatml",
+            "preprocess": {
+                "prepared_path": str(tmp_path / "out"),
+                "sequence_len": 256,
+                "min_length": 0,
+                "on_error": "skip",
+            },
+        },
+        memory="400MB",
+    )
+    page = page_of(tmp_path / "out")
+    learned = html.unescape("".join(re.findall(r'<mark class="learned">(.*?)</mark>', page, re.DOTALL)))
+    answers = {turn["content"] for chat in chats for turn in chat if turn["role"] == "assistant"}
+    assert learned and {text for text in learned.split("<|im_end|>") if text} <= answers
+    tokens = json.loads((tmp_path / "out" / "krill-run.json").read_text())["tokens"]
+    assert f"{tokens['trained']:,} of {tokens['kept']:,}" in page
+    assert "no messages: 1 of 1 document" in page
 
 
 def test_rows_that_are_gone_are_said_to_be(copied: Path) -> None:

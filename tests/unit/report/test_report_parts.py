@@ -21,6 +21,16 @@ def test_marked_texts_are_the_texts_and_what_is_unmarked_is_common(left: str, ri
     assert common[0] == common[1]
 
 
+@given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
+def test_of_several_texts_what_all_have_is_unmarked_in_the_first(kept: str, others: list[str]) -> None:
+    sides = marked(kept, *others)
+    assert ["".join(piece.text for piece in side) for side in sides] == [kept, *others]
+    unmarked = ["".join(piece.text for piece in side if not piece.mark) for side in sides]
+    pairs = [marked(kept, other) for other in others]
+    assert all(side == pair[1] for side, pair in zip(sides[1:], pairs, strict=True))
+    assert len(unmarked[0]) <= min(map(len, unmarked[1:]))
+
+
 def reference_common(left: list[str], right: list[str]) -> int:
     """The length of the longest common subsequence, by the table of the textbooks."""
     row = [0] * (len(right) + 1)

@@ -21,8 +21,9 @@ from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text import Step
 from krill.text.blocklist import blocklist_bytes
-from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
+from krill.text.build import REASONS, fingerprints_of, reasons_of, step_needs, steps_of
 from krill.text.clean import LongEnough
+from krill.text.language import DROPPED_IN
 from krill.text.language_model import LANGUAGE_BYTES
 from krill.text.user_step import FunctionStep
 
@@ -222,9 +223,10 @@ def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went()
     result = after(steps_of(settings), documents_of([ENGLISH, GERMAN * 9, "of the and with " * 100]))
     assert result.batch["text"].to_pylist() == [ENGLISH]
     assert result.batch["language"].to_pylist() == ["en"]
-    assert result.counts["language"] == 1
-    assert sum(result.counts.values()) == 2
-    assert set(result.counts) - {"not_text", "too_short", "invalid_utf8"} <= set(REASONS)
+    assert result.counts["language"] == result.counts["language:de"] == 1
+    dropped = {reason: count for reason, count in result.counts.items() if not reason.startswith(DROPPED_IN)}
+    assert sum(dropped.values()) == 2
+    assert set(dropped) - {"not_text", "too_short", "invalid_utf8"} <= set(REASONS)
 
 
 def test_the_preset_judges_real_text_the_same_however_it_is_cut_into_batches(sample: Path) -> None:
@@ -241,6 +243,19 @@ def test_the_preset_judges_real_text_the_same_however_it_is_cut_into_batches(sam
     assert pa.concat_batches([piece.batch for piece in pieces]).equals(expected.batch)
     counts = sum((Counter(piece.counts) for piece in pieces), Counter[str]())
     assert counts == Counter({reason: count for reason, count in expected.counts.items() if count})
-    assert expected.batch.num_rows + counts.total() - counts["invalid_utf8"] == len(texts)
+    in_languages = sum(count for reason, count in counts.items() if reason.startswith(DROPPED_IN))
+    assert in_languages == counts["language"] + counts["language_unsure"] > 0
+    assert expected.batch.num_rows + counts.total() - in_languages - counts["invalid_utf8"] == len(texts)
     assert 0 < expected.batch.num_rows < len(texts) // 2  # most of the sample is lists, tables and code
     assert set(expected.batch["language"].to_pylist()) == {"en"}
+
+
+def test_reasons_stand_in_the_order_in_which_documents_meet_them() -> None:
+    filters = ["fineweb", {"blocklist": {"patterns": ["x"]}}, "gopher_quality", "c4"]
+    settings = PreprocessConfig.model_validate({"min_words": 3, "filters": filters})
+    found = reasons_of(steps_of(settings, [lambda batch: batch]))
+    families = dict.fromkeys(reason.partition("_")[0] for reason in found)
+    assert list(families) == ["not", "too", "fineweb", "blocklisted", "gopher", "c4", "step:<lambda>"]
+    assert found[:4] == ["not_text", "too_short", "too_long", "too_few_words"]
+    assert len(found) == len(set(found))
+    assert set(found[:-1]) - {"not_text", "too_short"} <= set(REASONS)

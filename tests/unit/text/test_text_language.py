@@ -229,7 +229,7 @@ def test_other_languages_and_unsure_documents_are_dropped_and_counted() -> None:
     result = step.apply(documents_of([ENGLISH, GERMAN, "the and of to in 1234567890 1234567890"]))
     assert result.batch["text"].to_pylist()[0] == ENGLISH
     assert result.counts["too_short"] == 3
-    assert result.counts["language"] == 1
+    assert result.counts["language"] == result.counts["language:de"] == 1
 
 
 def test_a_score_must_be_above_the_least() -> None:
@@ -237,7 +237,7 @@ def test_a_score_must_be_above_the_least() -> None:
     score = measured.apply(documents_of([GERMAN])).batch["language_score"][0].as_py()
     strict = LanguageFilter(Language(allow=("de",), min_score=score), statistics=False)
     result = strict.apply(documents_of([GERMAN]))
-    assert result.counts == {"too_short": 3, "language_unsure": 1}
+    assert result.counts == {"too_short": 3, "language_unsure": 1, "language:de": 1}
     assert result.rejected is not None
     assert result.rejected[0]["reason"].to_pylist() == ["language_unsure"]
 

@@ -206,7 +206,7 @@ def test_a_function_is_found_in_the_working_folder_which_then_leaves_the_path(
     step = FunctionStep.named("krill_found:Kit.keep")
     assert sys.path == before
     assert step.apply(documents_of()).batch.num_rows == 3
-    assert step.reason == "step:keep"
+    assert step.reasons == ("step:keep",)
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,11 @@ GROUPS = [
     "(?>",
     "(?<n>",
     "(?P<n>",
+    "(?~",
+    "(?~|a|",
+    "(?(1)",
+    "(?(a)",
+    "(?y{w}:",
 ]
 
 quantifiers = st.tuples(st.sampled_from(QUANTIFIERS), st.sampled_from(["", "", "", "?", "+", "*"])).map(
@@ -216,6 +221,8 @@ atoms = st.one_of(
     classes,
     st.sampled_from([".", r"\R", r"\N", r"\O", "(?#c)", r"\1", r"\k<n>", "(?i)", "(?x)"]),
     st.sampled_from([r"\K", r"\g<1>", r"\g<-1>", r"\g<+1>", r"\g<n>", r"\g'2'"]),
+    st.sampled_from([r"\X", r"\y", r"\Y", "(?~ab)", "(?~|s|.*?)", "(?~|a)", "(?~|)"]),
+    st.sampled_from(["(?(1)a|b)", "(?(<n>)|b)", "(?(1))", "(?(a)b|c|d)", r"(?i:\1)", r"\k<-1>"]),
 )
 
 
@@ -288,6 +295,52 @@ KEEPS = [r"a\Kb", r"\K", r"a\K", r"'\Ks|b", r"(?:a|b\K)1?", r"(?<=a)b\K1", r"a\K
 def test_calls_of_groups_and_kept_beginnings_are_as_in_the_library(pattern: str, text: str) -> None:
     assert stretches(_native.Regex(pattern), text) == reference_stretches(pattern, text)
     assert stretches(_native.Regex(pattern), text, capacity=4) == reference_stretches(pattern, text)
+
+
+ABSENT = [
+    r"'(?~')'",
+    r"(?~ab)1?",
+    r"(?~|ab|[a-s]*)",
+    r"(?~|b|.*?)1",
+    r"(?~|'|a+|.)+",
+    r"(?~|1)[ab]*(?~|)1?",
+    r"(?:(?~|b|\w+)|-)(?!s)",
+    r"(?>(?~|b)).*",
+]
+CONDITIONS = [
+    r"(a)?(?(1)b|1)",
+    r"(?<n>')?[ab]+(?(<n>)'|-)",
+    r"(?:(a)|(b))(?(2)1|2|s)",
+    r"(?(a)b|1)+",
+    r"(?(ab|a)b|.)",
+    r"(')?\w(?(1))",
+    r"(?(1)a|b)(1)?",
+    r"(?<n>a)|(?<n>b)(?(<n>)1|2)",
+]
+REFERENCES = [
+    *[r"(?i)(s+|ß|a)-?\1", r"(?:\2b|(a)(1))+", r"(?<n>a)(?<n>b)?\k<n>", r"(a)\k<+1>?(b)"],
+    *[r"(?<=\b.*)a", r"(?<!\B.*)s"],
+]
+
+
+@pytest.mark.parametrize("pattern", ABSENT + CONDITIONS + REFERENCES)
+@given(st.text("ab12'-sS ß\n", max_size=14))
+@tried(100)
+def test_absent_operators_conditions_and_references_are_as_in_the_library(pattern: str, text: str) -> None:
+    assert stretches(_native.Regex(pattern), text) == reference_stretches(pattern, text)
+
+
+# An example of every class that graphemes or words are cut by.
+SEGMENTS = "\r\n\x01\v\u1100\u1161\u11a8가각e\u0301\u200d\u0903\u0600🇦🇧😀👩©a1א:.',\" ア_\u00ad\u0e33"
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\X", r"\y", r"\Y.", r"(?y{w})\X", r"(?y{w})\y", r"(?y{w}:\Y)\X", r"(?i)\y(?:a|E)\X\X?"]
+)
+@given(st.text(SEGMENTS, max_size=12))
+@tried(300)
+def test_text_segments_are_cut_as_in_the_library(pattern: str, text: str) -> None:
+    assert stretches(_native.Regex(pattern), text) == reference_stretches(pattern, text)
 
 
 @pytest.mark.parametrize("pattern", [r"(?<n>[a-z]+)-\g<n>", r"\g<n>1|(?<n>(?i:a|ss)+)"])
@@ -366,6 +419,16 @@ def test_a_search_sees_what_stands_before_it() -> None:
         (r"(?<n>a)(?<n>b)\g<n>", "call of a name with several definitions"),
         (r"(a)\g<>", "group name is empty"),
         (r"(a)\g<1x>", "invalid group name"),
+        (r"\y+", "repeat operator is invalid"),
+        (r"\K+", "repeat operator is invalid"),
+        ("(?~a", "unmatched parenthesis"),
+        ("(?~|", "end of pattern in a group"),
+        ("(?(1)a|b)", "invalid backref"),
+        ("(?(a))", "invalid if-else syntax"),
+        ("(a)(?(1)", "end of pattern in a group"),
+        ("(?(<n>)a|b)", "undefined name reference"),
+        ("(?y{x})", "undefined group option"),
+        ("(?<=(?~|a))", "look-behind"),
     ],
 )
 def test_what_the_library_refuses_is_refused_with_the_reason(pattern: str, why: str) -> None:
@@ -377,7 +440,8 @@ def test_what_the_library_refuses_is_refused_with_the_reason(pattern: str, why: 
 @pytest.mark.parametrize(
     "pattern",
     [
-        *[r"\s\xfa", r"\X", r"(?~a)", r"(a)?(?(1)b|c)", r"(?:a\K)+b", "(" * 600 + ")" * 600],
+        *[r"\s\xfa", r"(?:a\K)+b", "(" * 600 + ")" * 600, r"(a\1)", r"(a)\k<1+0>", "(?L)a|ab", "(*FAIL)"],
+        *["(?~a(?~b))", "(?!(?~|a)b)", "(?<=(?~a)b)", "(a)?(?(1)b)", r"(a(?(1)b|c))", r"(?(a)(?:\B){2}|b)"],
         *[r"(?<n>a\g<n>?)", r"a\g<0>?", r"(a?)\g<1>", r"(a)(b)\1\g<2>", r"(?<=\g<1>)(a)", r"a(?>\Kb)"],
         "(a{2})" + "".join(rf"(\g<{group}>{{2}}\g<{group}>{{2}})" for group in range(1, 20)),
     ],

@@ -21,6 +21,7 @@ from krill.budget import Need
 from krill.corpus.documents import Unit
 from krill.engines import StageReport
 from krill.pack import TokenFiles
+from krill.pack.masked import MASKED_DTYPE
 from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
@@ -37,7 +38,7 @@ from krill.pipeline.chat_tokens import AS_TEXT, CUT_SHORT
 from krill.pipeline.context import Context
 from krill.pipeline.distributions import KEPT, Distributions
 from krill.pipeline.examples import ExampleSet
-from krill.pipeline.needs import MB, Sizing
+from krill.pipeline.needs import MB, Sizing, step_stages
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import (
     PipelineStage,
@@ -54,6 +55,7 @@ from krill.storage.commits import damaged, reading_artifact
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import encoder_needs
 
+MASKED_BYTES: Final = np.dtype(MASKED_DTYPE).itemsize
 ENCODING: Final = "blocks being encoded"
 # Bytes of a block for each of its tokens, most often.
 EXPECTED_TOKEN: Final = 1.5
@@ -84,7 +86,7 @@ class Encode(PipelineStage):
         self._encoder = BlockEncoder.of(context.config, encoder, context.steps)
         self.layout = layout_of(context.config, encoder.vocab_size)
         self.token_dtype = packed_dtype(self.layout)
-        self.token_bytes = 4 if self.layout.labels else self.layout.dtype.itemsize
+        self.token_bytes = MASKED_BYTES if self.layout.labels else self.layout.dtype.itemsize
         """Of a token until it is in a row."""
         self.splits = self._encoder.splits
         self.weights = source_weights(context.config)
@@ -104,6 +106,9 @@ class Encode(PipelineStage):
         expected = sizing.block + int(each * sizing.tokens_per_byte * sizing.block) + MB
         if settings.filters:  # most of what they have passed is in blocks that are not full
             expected //= 2
+        if sizing.processes and "encode" in step_stages(sizing.config):
+            # Rendering takes longer: one block less is there at once.
+            expected = expected * sizing.threads // (sizing.threads + 1)
         cost = chat_cost if is_chat else encode_cost
         yield sizing.blocks_in_flight(ENCODING, "encode", cost, expected)
         yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, sizing.threads)
@@ -112,7 +117,10 @@ class Encode(PipelineStage):
     def predict(expected: ExpectedInput) -> StageCost | None:
         if expected.config.preprocess.output == "text":
             return None
-        return StageCost("encode", expected.reading_seconds("encode"), expected.token_bytes)
+        # Until they are in rows, tokens of conversations have no labels but a bit.
+        is_chat = expected.config.is_chat
+        spilled = expected.total("tokens") * MASKED_BYTES if is_chat else expected.token_bytes
+        return StageCost("encode", expected.reading_seconds("encode"), spilled)
 
     def tasks(self) -> Iterable[Any]:
         return self.source.units().tasks()
