@@ -19,7 +19,8 @@ JAX_TESTS = $(shell grep -rlx 'pytestmark = pytest.mark.jax' tests --include='te
 WITH_JAX = $(sort $(shell grep -rl 'mark\.jax' tests --include='test_*.py'))
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
-.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench pictures docs clean
+.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench pictures docs lock wheels \
+	check-wheels sdist clean
 
 help:
 	@echo "make demo    a tokenizer, a dataset, a model, from the Python standard library's own sources"
@@ -30,6 +31,7 @@ help:
 	@echo "make soak    the long tests: gigabytes and hundreds of kills"
 	@echo "make pictures  the pictures and measured tables of the documentation, from a real run (needs Chromium)"
 	@echo "make docs    the documentation into site/, strictly"
+	@echo "make wheels  wheels for Linux, x86-64 and aarch64, and the sdist, into dist/; \`make check-wheels\` tries them"
 
 demo: .venv/tools
 	@$(SIDE_BY_SIDE) .venv/demo
@@ -57,6 +59,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	find native -name '*.?pp' | xargs $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/zizmor --offline --quiet --no-progress .github
 
 unit: .venv/dev
 	$(BIN)/pytest -n 2 tests/unit
@@ -82,8 +85,24 @@ pictures: .venv/dev
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
+# Python 3.11 to 3.13 are looked for on the path.
+wheels: .venv/wheels sdist
+	$(BIN)/python wheels/build.py
+
+# In environments of their own without a compiler; for aarch64, and processors of 2008, under QEMU (on a Debian).
+check-wheels: .venv/wheels
+	$(BIN)/python wheels/check.py
+
+# What is installed for development. PyTorch and what comes with it for GPUs are left out: that is the machine's choice.
+lock: .venv/tools
+	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --upgrade --no-emit-index-url \
+		--no-annotate --custom-compile-command "make lock" | grep -Ev '^(torch|triton|nvidia-[a-z0-9-]*|cuda-[a-z0-9-]*)==' > requirements-dev.txt
+
+sdist: .venv/tools
+	$(BIN)/uv build -q --sdist --out-dir dist
+
 clean:
-	rm -rf .venv build demo site
+	rm -rf .venv build demo dist site
 
 .venv/tools: pyproject.toml
 	@test -d .venv || $(PYTHON) -m venv --without-pip .venv
@@ -118,10 +137,14 @@ $(MODULES): | .venv/tools
 	@rm -rf build/wheels
 	@touch $@
 
+.venv/wheels: .venv/tools pyproject.toml
+	$(INSTALL) $(shell grep -oP '^wheels = \[\K.*(?=\])' pyproject.toml | tr -d ',')
+	@touch $@
+
 .venv/dev-packages: EXTRAS := dev
 .venv/demo-packages: EXTRAS := train report
-.venv/dev-packages .venv/demo-packages: .venv/tools pyproject.toml
-	$(INSTALL) -r pyproject.toml $(EXTRAS:%=--extra %)
+.venv/dev-packages .venv/demo-packages: .venv/tools pyproject.toml requirements-dev.txt
+	$(INSTALL) -r pyproject.toml $(EXTRAS:%=--extra %) -c requirements-dev.txt
 	@touch $@
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
