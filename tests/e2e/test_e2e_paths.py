@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import krill as package
 import preloaded
 from conftest import dataset_bytes
+from fasttext_files import ModelFile
 from jobs import document, json_lines
 from krill.config import KrillConfig
 from krill.config.fields import PathText
@@ -34,6 +35,17 @@ COVERED = {
     "preprocess.dedup_cache_dir",
     "preprocess.dedup.against",
     "preprocess.filters.file",
+    "datasets.paths_file",
+    "preprocess.filters.domains",
+    "preprocess.filters.hosts",
+    "preprocess.filters.urls",
+    "preprocess.filters.banned_words",
+    "preprocess.filters.soft_words",
+    "preprocess.filters.banned_subwords",
+    "preprocess.filters.patterns_file",
+    "preprocess.filters.suffixes",
+    "preprocess.filters.remove",
+    "preprocess.filters.model",
     "train.base_model",
     "train.output_dir",
 }
@@ -223,6 +235,50 @@ def test_workers_of_a_ray_cluster_find_them_too(
     name = home.save(home.config(form, "out"), "config.yaml")
     outcome = home.krill("preprocess", name, "--engine", "ray", "--address", two_nodes.address, "--quiet")
     home.check(outcome, home.other, expected)
+
+
+# Of each list one entry, and a URL that it drops.
+URL_LISTS = {
+    "domains": ("bad.co.uk", "http://www.bad.co.uk/"),
+    "hosts": ("ads.example.org", "http://x.ads.example.org/"),
+    "urls": ("http://example.org/page", "http://example.org/page"),
+    "banned_words": ("casino", "http://example.org/casino/1"),
+    "soft_words": ("one\ntwo", "http://example.org/one/two"),
+    "banned_subwords": ("pokerroom", "http://example.org/poker-room"),
+    "patterns_file": ("/tag/[0-9]+$", "http://example.org/tag/7"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_lists_and_models_for_web_pages_are_found_in_every_form(home: Home, form: str) -> None:
+    place = place_of(home, form)
+    urls = [url for _, url in URL_LISTS.values()] + ["http://example.org/kept"]
+    rows = [{"url": url, "text": f"{document(n)}\nShare this page\nkrill"} for n, url in enumerate(urls)]
+    (place / "crawl").mkdir()
+    (place / "crawl" / "some.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (place / "crawl" / "not-named.jsonl").write_text("not read")
+    (place / "paths.txt").write_text("some.jsonl\n")
+    for name, (entry, _) in URL_LISTS.items():
+        (place / f"{name}.txt").write_text(f"{entry}\n")
+    (place / "suffixes.dat").write_text("// ===BEGIN ICANN DOMAINS===\nuk\nco.uk\norg\n")
+    (place / "remove.txt").write_text("Share this page\n")
+    (place / "model.bin").write_bytes(ModelFile().bytes())
+    lists = {name: form.format(f"{name}.txt") for name in URL_LISTS}
+    path, model = form.format("crawl"), form.format("model.bin")
+    config = home.config(form, "out", dedup="exact", output="text")
+    config["datasets"] = [{"path": path, "paths_file": form.format("paths.txt"), "columns": ["url"]}]
+    config["preprocess"]["filters"] = [
+        {"url": {**lists, "suffixes": form.format("suffixes.dat")}},
+        {"lines": {"remove": form.format("remove.txt")}},
+        {"fasttext": {"model": model, "keep": {"hq": 0.0}}},
+        {"language": {"model": model, "allow": ["hq", "lq", "é"], "min_score": 0.0}},
+    ]
+    outcome = home.krill("preprocess", home.save(config, "config.yaml"), "--quiet")
+    assert outcome.code == 0, outcome.err
+    found = json.loads((place / "out" / "krill-run.json").read_bytes())["documents"]
+    assert (found["read"], found["kept"]) == (8, 1)
+    dropped = {reason: count for reason, count in found["dropped"].items() if count}
+    assert set(dropped.values()) == {1} and len(dropped) == len(URL_LISTS), dropped
 
 
 @pytest.mark.parametrize("dedup", [{"method": "bloom", "expected_documents": 1000}, {"method": "minhash"}])

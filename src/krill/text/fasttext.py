@@ -205,8 +205,8 @@ def model_bytes(path: str) -> int:
         header = os.pread(descriptor, _HEADER.size, 0)
     if len(header) < _HEADER.size:
         raise _unusable(path, "it is cut short, or it is not a fastText model")
-    *_, entries, _, _, _, pruned = map(int, _HEADER.unpack(header))
-    entries, pruned = max(entries, 0), max(pruned, 0)
+    *_, entries, _, _, _, pruned = _HEADER.unpack(header)
+    entries, pruned = max(int(entries), 0), max(int(pruned), 0)
     if entries * _LEAST_ENTRY + pruned * _PAIR > found.st_size:
         raise _unusable(path, "it is cut short, or a size in it is wrong")
     return found.st_size + ENTRY_BYTES * entries + PRUNED_BYTES * pruned + MODEL_BYTES
