@@ -113,6 +113,7 @@ class Meter:
         """The most that processes of this one have held, of what was lent to them."""
         self._guard: _native.MemoryGuard | None = None
         self._at_limit: BudgetError | None = None
+        self._lending = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="krill-meter", daemon=True)
 
@@ -170,14 +171,15 @@ class Meter:
     def lend(self, size: int, held: Callable[[], int] = int) -> None:
         """From now on, processes that this one has started may hold so many bytes of the limit, and this one
         what is left of it. `held` says what they hold."""
-        if size == self._lent:
-            return
-        self._sample()
-        self._lent, self._others = size, held
-        if self._guard is not None:
-            self._guard.stop()
-            self._guard = None
-            self.guard(self._at_limit)
+        with self._lending:  # of two threads that stop one guard, the second would wait for ever
+            if size == self._lent:
+                return
+            self._sample()
+            self._lent, self._others = size, held
+            if self._guard is not None:
+                self._guard.stop()
+                self._guard = None
+                self.guard(self._at_limit)
 
     def report(self, plan: Plan) -> dict[str, Any]:
         """The block `budget` of a manifest."""

@@ -148,6 +148,31 @@ def test_the_meter_counts_what_processes_hold_while_they_run(
     assert not small.under_pressure()
 
 
+def test_threads_that_start_processes_at_once_change_the_guard_one_after_the_other() -> None:
+    script = """
+import threading, time
+from krill.budget.meter import Meter, guard_process
+
+def lend(size):
+    begin.wait()
+    meter.lend(size, lambda: time.sleep(0.01) or 0)
+
+guard_process()
+with Meter(10**9) as meter:
+    meter.guard()
+    for size in (10**7, 2 * 10**7) * 5:
+        begin = threading.Barrier(4)
+        threads = [threading.Thread(target=lend, args=[size], daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+print("done")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+
+
 @pytest.mark.parametrize("request_text", ["sleep 60", "say"])
 def test_processes_end_with_a_parent_that_is_killed(
     tmp_path: Path, processes: Callable[..., WorkerProcesses], request_text: str
