@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -98,7 +98,7 @@ class LanguageFilter:
         for at, number in enumerate(np.bincount(dropped).tolist()):
             if number:
                 counts[f"{DROPPED_IN}{self.model.languages[at]}"] += number
-        return Documents(documents.batch, dict(counts), documents.rejected)
+        return replace(documents, counts=dict(counts))
 
     def fingerprint(self) -> str:
         """Changes with the file of a model; empty for the one that comes with Krill."""
