@@ -181,6 +181,7 @@ void bind_quality(nb::module_& m) {
       .def_prop_ro("reasons", &Quality::reasons)
       .def_prop_ro("statistics", &statistics_of)
       .def("scratch_bytes", &Quality::scratch_bytes, nb::arg("max_document_bytes"), nb::arg("threads"))
+      .def("expected_bytes", &Quality::expected_bytes, nb::arg("document_bytes"))
       .def("take_line_counts", &take_line_counts)
       .def("judge", &judge, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("statistics"));
   m.def("word_spans", &word_spans, nb::arg("data"));

@@ -47,22 +47,26 @@ size_t Quality::judge_one(Scratch& scratch, double* values) const {
   return 0;
 }
 
-size_t Quality::scratch_bytes(size_t max_document_bytes, size_t threads) const {
+size_t Quality::scratch_of(size_t size, size_t words, size_t lines) const {
   unsigned parts = 0;
   for (const auto& filter : filters_) parts |= filter->scratch_parts();
-  const auto of_document = [parts](size_t size) {
-    const size_t words = std::min(size, Words::kMost);
-    const size_t lines = size / 2;
-    size_t bytes = 0;
-    size_t in_table = 0;
-    if (parts & kWordsPart) bytes += size + 6 * words;
-    if (parts & kLinesPart) bytes += 12 * lines, in_table = lines;
-    if (parts & kNGramsPart) bytes += 12 * words, in_table = std::max(in_table, words);
-    if (parts & kTextsPart) bytes += size * 9 / 2;
-    return bytes + 6 * in_table;
-  };
-  const size_t small = threads * of_document(std::min(max_document_bytes, kLargeDocument));
-  return max_document_bytes <= kLargeDocument ? small : small + of_document(max_document_bytes);
+  size_t bytes = 0;
+  size_t in_table = 0;
+  if (parts & kWordsPart) bytes += size + 6 * words;
+  if (parts & kLinesPart) bytes += 12 * lines, in_table = lines;
+  if (parts & kNGramsPart) bytes += 12 * words, in_table = std::max(in_table, words);
+  if (parts & kTextsPart) bytes += size * 9 / 2;
+  return bytes + 6 * in_table;
+}
+
+size_t Quality::scratch_bytes(size_t max_document_bytes, size_t threads) const {
+  const auto most = [this](size_t size) { return scratch_of(size, std::min(size, Words::kMost), size / 2); };
+  const size_t small = threads * most(std::min(max_document_bytes, kLargeDocument));
+  return max_document_bytes <= kLargeDocument ? small : small + most(max_document_bytes);
+}
+
+size_t Quality::expected_bytes(size_t document_bytes) const {
+  return scratch_of(document_bytes, document_bytes / 4, document_bytes / 32);
 }
 
 void Quality::add(const LineCounts& counts) const {

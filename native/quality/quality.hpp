@@ -49,6 +49,9 @@ class Quality {
   // The most scratch memory of all threads together, if no document is longer than that.
   size_t scratch_bytes(size_t max_document_bytes, size_t threads) const;
 
+  // What a document of that size is likely to need, with four bytes to a word and 32 to a line.
+  size_t expected_bytes(size_t document_bytes) const;
+
   // The column must have been checked.
   Verdicts judge(const text::TextColumn& documents, bool statistics) const;
 
@@ -58,6 +61,7 @@ class Quality {
  private:
   void add(const LineCounts& counts) const;
   size_t code_of(std::string reason);
+  size_t scratch_of(size_t size, size_t words, size_t lines) const;
   size_t judge_one(Scratch& scratch, double* values) const;
   void judge_row(const text::TextColumn& documents, size_t row, Scratch& scratch, Verdicts& verdicts) const;
 

@@ -628,6 +628,9 @@ class Quality:
     def scratch_bytes(self, max_document_bytes: int, threads: int) -> int:
         """The most memory that all threads together need besides texts and results."""
 
+    def expected_bytes(self, document_bytes: int) -> int:
+        """What a document of that size is likely to need of it."""
+
     def judge(
         self, offsets: _Int64s, data: _Bytes, statistics: bool
     ) -> tuple[_UInt8s, list[_Float64s], _Texts | None]:

@@ -153,6 +153,23 @@ class RangedBytes(RangedFile):
         if start < self._stop:
             yield FileRange(self._file.ordinal, start, self._stop)
 
+    def longest_record(self, step: int) -> int:
+        """Bytes of the longest record above twice `step`, and up to `step` more, at most those of the largest
+        document; 0 if none was found.
+
+        Such a record reaches over a line of a grid of `step`, and beyond the next: only what follows the
+        lines is read.
+        """
+        longest, line = 0, self._file.start + step
+        with RangeReader(self._file) as reader:
+            while line < self._stop:
+                stop = min(self._stop, line + self._limits.max_document_bytes)
+                end = next_boundary(self._boundaries, reader.read, line, start=self._file.start, stop=stop)
+                if end - line > step:
+                    longest = max(longest, min(end - line + step, self._limits.max_document_bytes))
+                line += -(-max(1, end - line) // step) * step
+        return longest
+
     def _blocks(self, start: int, stop: int) -> Iterator[SizedBlock]:
         if stop - start <= self._limits.block_bytes:  # most files of a folder: not even opened here
             yield self._block(start, stop)

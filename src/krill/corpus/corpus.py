@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from krill.budget import Need
 from krill.corpus.blocks import SizedBlock, gathered
+from krill.corpus.byte_files import RangedBytes
 from krill.corpus.documents import MAX_FILES, Block, FileRange, Start, Unit, UnitEnd
 from krill.corpus.file_table import FileTable, Fingerprints
 from krill.corpus.fingerprint import content_digest
@@ -25,6 +26,8 @@ from krill.errors import ConfigError, InputError
 _EXPECTED_COPIES = 2
 LARGE_PIECE = 20 * 10**6
 _BESIDE = 40 * 10**6
+# Places at which records are looked for that are longer than a block.
+_PROBES = 512
 # Of rows as long as documents are, what reading CSV holds besides blocks.
 _CSV_BUFFERS = 6 * 10**6
 
@@ -100,6 +103,19 @@ class Corpus:
     def largest_page(self) -> int:
         """Bytes of the largest page; 0 if there are no files of pages."""
         return max((file.source.max_page_bytes for file in self.files if file.format in PAGES), default=0)
+
+    def longest_record(self) -> int:
+        """Bytes of the longest record of plain text and JSON lines, as far as a few hundred places show it: 0
+        if none is larger than a block, and for files that can't be read from any place."""
+        files = [
+            ranged
+            for file in self.files
+            if not file.sequential
+            and file.bytes > self._limits.block_bytes
+            and isinstance(ranged := self._openers.ranged(file), RangedBytes)
+        ]
+        step = max(self._limits.block_bytes, sum(ranged.size for ranged in files) // _PROBES)
+        return max((ranged.longest_record(step) for ranged in files), default=0)
 
     @property
     def columns(self) -> int:

@@ -90,6 +90,8 @@ class InputSizes:
     each_batch: int = 0
     block_bytes: int | None = None
     tokens_per_byte: float = 1.0
+    longest_record: int = 0
+    """Of those above a block; 0 if none was found."""
     largest_page: int = 0
     """Of web pages, before their text is extracted; 0 if there are none."""
 
@@ -181,6 +183,12 @@ class Sizing:
         known = None if self.sizes is None else self.sizes.block_bytes
         return block_nbytes(self.config) if known is None else known
 
+    @property
+    def large_block(self) -> int:
+        """By how much a block with the longest record that was found is larger than most."""
+        longest = 0 if self.sizes is None else self.sizes.longest_record
+        return max(0, 2 * longest - self.block)
+
     def blocks_in_flight(self, name: str, stage: str, cost: Callable[[int], int], expected: int) -> Need:
         """Blocks in work: one for each thread, and the next one; of little input, few are there at once."""
         blocks = min(self.threads + 1, max(1, -(-self.text_bytes // self.block)))
@@ -190,7 +198,7 @@ class Sizing:
             name,
             cost(self.largest) * least,
             useful=cost(self.largest) * (self.threads + 1),
-            expected=expected * blocks,
+            expected=expected * blocks + expected * self.large_block // self.block,
             during=stage,
             remedy=SMALLER_DOCUMENTS,
         )
@@ -207,7 +215,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         "the block being read",
         sizing.largest + READING,
         useful=sizing.largest + held,
-        expected=sizing.block + held,
+        expected=sizing.block + sizing.large_block + held,
         remedy=SMALLER_DOCUMENTS,
     )
     yield Need(
@@ -221,7 +229,8 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         yield from input_needs(sizing.sizes, threads)
     if is_object_url(settings.prepared_path):
         yield Need("the object store", OBJECT_STORE + FETCHED * threads, Kind.WATCHED)
-    steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made)
+    longest = 0 if sizing.sizes is None else sizing.sizes.longest_record
+    steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made, longest=longest)
     if sizing.config.is_chat:
         longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
         expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes

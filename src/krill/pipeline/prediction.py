@@ -41,6 +41,8 @@ class Sample:
     bytes: int = 0
     block_bytes: int = 0
     """`Block.nbytes` of the largest block."""
+    longest_record: int = 0
+    """Bytes of the longest record that is larger than a block; 0 if none was found."""
     records: int = 0
     documents: int = 0
     text_bytes: int = 0
@@ -58,7 +60,12 @@ class Sample:
     def sizes(self, known: InputSizes) -> InputSizes:
         """What is known of the input, with what was seen of it."""
         tokens = self.tokens / self.text_bytes if self.text_bytes else known.tokens_per_byte
-        return replace(known, block_bytes=self.block_bytes or None, tokens_per_byte=tokens)
+        return replace(
+            known,
+            block_bytes=self.block_bytes or None,
+            longest_record=self.longest_record,
+            tokens_per_byte=tokens,
+        )
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -76,7 +83,7 @@ def sample_input(
     chats: ChatTokens | None = None,
 ) -> Sample:
     """Read some blocks as a run would, and measure; `chats` says how conversations are encoded."""
-    sample = Sample()
+    sample = Sample(longest_record=corpus.longest_record())
     for block in _blocks(corpus, BLOCKS if chats is None else CHAT_BLOCKS):
         sample.block_bytes = max(sample.block_bytes, block.nbytes)
         with sample.timed("scan_seconds"):

@@ -104,16 +104,22 @@ def reasons_of(steps: Sequence[Step]) -> list[str]:
 
 
 def step_needs(
-    settings: PreprocessConfig, threads: int, extra: Sequence[Function] = (), *, made: bool = False
+    settings: PreprocessConfig,
+    threads: int,
+    extra: Sequence[Function] = (),
+    *,
+    made: bool = False,
+    longest: int = 0,
 ) -> list[Need]:
-    """What the steps hold besides batches; if they are `made`, what they will hold on top of what they do."""
+    """What the steps hold besides batches; if they are `made`, what they will hold on top of what they do.
+    `longest` are the bytes of the longest document, if that is known to be above a block."""
     groups = list(_grouped(settings.filters))
     kinds = {type(section) for group in groups for section in group}
     needs = []
     judged = [group for group in groups if _judged_here(group[0])]
     if judged:
         scratch = sum(quality.scratch_bytes(group, settings.max_document_bytes, threads) for group in judged)
-        expected = threads * len(judged) * quality.EXPECTED_SCRATCH_BYTES
+        expected = sum(quality.expected_scratch_bytes(group, longest, threads) for group in judged)
         needs.append(Need("quality filters", scratch, expected=expected))
     if any(isinstance(section, filters.Language) and section.model is None for section in settings.filters):
         held = 0 if made else LANGUAGE_BYTES

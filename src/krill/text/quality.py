@@ -38,8 +38,8 @@ JUDGED = (GopherQuality, GopherRepetition, C4, FineWeb, RepeatedLines, RepeatedP
 
 _LONGEST_N_GRAM = 100
 
-EXPECTED_SCRATCH_BYTES = 1_000_000
-"""What a thread holds of scratch while no document is above 100 kB: ten bytes for each byte of prose."""
+# What a thread holds of scratch while no document is above 100 kB: ten bytes for each byte of prose.
+_EXPECTED_SCRATCH_BYTES = 1_000_000
 
 REASONS: Mapping[str, str] = {
     "too_long": "more than max_chars characters",
@@ -153,6 +153,11 @@ def scratch_bytes(sections: Sequence[Section], max_document_bytes: int, threads:
     need memory for one large document, and each for one of 256 KiB.
     """
     return _filters(sections).scratch_bytes(max_document_bytes, threads)
+
+
+def expected_scratch_bytes(sections: Sequence[Section], longest: int, threads: int) -> int:
+    """What they are likely to hold, if the longest document has so many bytes."""
+    return threads * _EXPECTED_SCRATCH_BYTES + _filters(sections).expected_bytes(longest)
 
 
 def _with_text(batch: pa.RecordBatch, text: pa.Array) -> pa.RecordBatch:
