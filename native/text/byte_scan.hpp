@@ -37,6 +37,7 @@ class Matches {
 
 class Bytes16 {
  public:
+  static constexpr size_t kSize = 16;
   static Bytes16 load(const uint8_t* p) { return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))}; }
   Bytes16 equal(uint8_t byte) const { return {_mm_cmpeq_epi8(v, _mm_set1_epi8(static_cast<char>(byte)))}; }
   Bytes16 at_most(uint8_t byte) const {
@@ -55,6 +56,7 @@ class Bytes16 {
 
 class Bytes16 {
  public:
+  static constexpr size_t kSize = 16;
   static Bytes16 load(const uint8_t* p) { return {vld1q_u8(p)}; }
   Bytes16 equal(uint8_t byte) const { return {vceqq_u8(v, vdupq_n_u8(byte))}; }
   Bytes16 at_most(uint8_t byte) const { return {vcleq_u8(v, vdupq_n_u8(byte))}; }
@@ -73,6 +75,7 @@ class Bytes16 {
 
 class Bytes16 {
  public:
+  static constexpr size_t kSize = 16;
   static Bytes16 load(const uint8_t* p) {
     Bytes16 out;
     std::memcpy(out.v, p, 16);

@@ -10,6 +10,7 @@
 #include "regex/fused_splits.hpp"
 #include "regex/symbols.hpp"
 #include "regex/unicode.hpp"
+#include "text/byte_scan.hpp"
 #include "tokenizer/pretokenizer_tables.hpp"
 #include "tokenizer/scanner_pattern.hpp"
 
@@ -58,11 +59,8 @@ class Stretches {
 
 class SplitStep final : public Step {
  public:
-  SplitStep(Regex pattern, Behavior behavior, bool invert, std::string cuts_before = {})
-      : pattern_(std::move(pattern)),
-        behavior_(behavior),
-        invert_(invert),
-        cuts_before_(std::move(cuts_before)) {}
+  SplitStep(Regex pattern, Behavior behavior, bool invert)
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
              uint32_t&) const override {
@@ -80,10 +78,6 @@ class SplitStep final : public Step {
   }
 
   size_t bytes() const override { return pattern_.bytes(); }
-
-  bool cuts_before(std::string_view character) const override {
-    return !cuts_before_.empty() && cuts_before_ == character;
-  }
 
   const regex::Dfa* automaton() const override {
     return behavior_ == Behavior::isolated && !pattern_.matches_empty() ? pattern_.dfa() : nullptr;
@@ -132,7 +126,6 @@ class SplitStep final : public Step {
   Regex pattern_;
   Behavior behavior_;
   bool invert_;
-  std::string cuts_before_;
 };
 
 // Pieces that end with an ASCII character.
@@ -155,6 +148,46 @@ class EndsWithStep final : public Step {
 
  private:
   uint8_t byte_;
+};
+
+// Pieces that begin with a character, but for what stands before the first of them. The regex cuts the same.
+class BeginsWithStep final : public Step {
+ public:
+  BeginsWithStep(std::string character, Regex regex)
+      : character_(std::move(character)), regex_(std::move(regex)) {}
+
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
+    if (from == size || capacity == 0) return 0;
+    const size_t last = character_.size() - 1;
+    size_t count = 0;
+    size_t at = from + 1;
+    const auto cut_before = [&](size_t found) {
+      if (std::memcmp(text + found, character_.data(), character_.size()) != 0) return true;
+      ends[count++] = static_cast<uint32_t>(found);
+      return count < capacity;
+    };
+    for (; at + text::Bytes16::kSize + last <= size; at += text::Bytes16::kSize) {
+      const auto begins = text::Bytes16::load(text + at).equal(byte(0));
+      text::Matches found = (begins & text::Bytes16::load(text + at + last).equal(byte(last))).matches();
+      for (; found.any(); found.drop_first())
+        if (!cut_before(at + found.first())) return count;
+    }
+    for (; at + last < size; ++at)
+      if (text[at] == byte(0) && !cut_before(at)) return count;
+    ends[count++] = static_cast<uint32_t>(size);
+    return count;
+  }
+
+  size_t bytes() const override { return regex_.bytes(); }
+  bool cuts_before(std::string_view character) const override { return character_ == character; }
+  const regex::Dfa* automaton() const override { return regex_.dfa(); }
+
+ private:
+  uint8_t byte(size_t at) const { return static_cast<uint8_t>(character_[at]); }
+
+  std::string character_;
+  Regex regex_;
 };
 
 // The words of a pattern that the scanner knows, by the scanner or by the regex, which gives the same: the
@@ -388,8 +421,7 @@ StepPtr make_string_split(std::string_view string, Behavior behavior, bool inver
   CodeSet set;
   if (invert || behavior != Behavior::merged_with_next || !regex::as_set(*tree.root, set))
     return split_step(tree, behavior, invert);
-  return std::make_shared<SplitStep>(Regex(merged_with_next(set)), Behavior::isolated, false,
-                                     std::string(string));
+  return std::make_shared<BeginsWithStep>(std::string(string), Regex(merged_with_next(set)));
 }
 
 StepPtr make_words(const text::Pattern& pattern) {
