@@ -18,7 +18,7 @@ nb::tuple measure(nb::handle page, int64_t max_tags, int64_t max_depth, int64_t 
   const ByteView bytes(page);
   const web::PageLimits limits{max_tags, max_depth, max_work};
   const web::PageSize size = without_gil([&] { return web::measure_page(page_of(bytes), limits); });
-  return nb::make_tuple(size.tags, size.depth, size.work);
+  return nb::make_tuple(size.tags, size.depth, size.work, size.attributes, size.attribute_bytes);
 }
 
 nb::bytes strip(nb::handle page) {

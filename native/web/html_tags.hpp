@@ -50,6 +50,7 @@ TagName tag_name(std::string_view name);
 struct Tag {
   TagName name;
   uint32_t attributes;
+  size_t attribute_bytes;  // with what stands between them
   bool end;
   bool self_closing;
 };

@@ -47,6 +47,8 @@ class OpenElements {
     if (foreign_ == 0) close_before(tag.name);
     // Those in front that count a second time: attributes, attributes of a root that are joined, options.
     const int64_t attributes = tag.attributes;
+    size_.attributes += attributes;
+    size_.attribute_bytes += static_cast<int64_t>(tag.attribute_bytes);
     int64_t compared = attributes * (attributes - 1) / 2;
     if (flags & kRoot) {
       compared += attributes * root_attributes_;

@@ -17,6 +17,8 @@ struct PageSize {
   // For each tag what a parser, or who walks up from each element, may look at: the open elements, those that
   // are opened again with it, and shares of the attributes and options in front of it.
   int64_t work = 0;
+  int64_t attributes = 0;       // of elements that begin
+  int64_t attribute_bytes = 0;  // what stands in their tags behind the names
 };
 
 struct PageLimits {

@@ -62,6 +62,7 @@ class Tag:
     end: bool
     attributes: int
     self_closing: bool
+    attribute_bytes: int = 0
 
 
 def tokens(page: str, raw_text: object) -> Iterator[str | Tag | None]:
@@ -107,8 +108,10 @@ def _tag(page: str, at: int) -> tuple[Tag, int] | None:
     lowered = "".join(chr(ord(c) | 32) if "A" <= c <= "Z" else c for c in head[2])
     tag = Tag(lowered, head[1] == "/", 0, False)
     at = head.end()
+    name_end = at
     while at < len(page):
         if page[at] == ">":
+            tag.attribute_bytes = len(page[name_end:at].encode())
             return tag, at + 1
         if page[at] in SPACE + "/":
             tag.self_closing = page.startswith("/>", at)
@@ -135,6 +138,8 @@ class Measure:
     tags: int = 0
     depth: int = 0
     work: int = 0
+    attributes: int = 0
+    attribute_bytes: int = 0
     open: list[str] = field(default_factory=list)
     foreign: int = 0
     options: int = 0
@@ -151,6 +156,8 @@ class Measure:
         name = tag.name
         if not self.foreign:
             self.close_before(name)
+        self.attributes += tag.attributes
+        self.attribute_bytes += tag.attribute_bytes
         compared = tag.attributes * (tag.attributes - 1) // 2
         if name in ROOT:
             compared += tag.attributes * self.root_attributes
@@ -250,8 +257,9 @@ class Measure:
         del self.open[at:]
 
 
-def measure_page(page: str, limits: tuple[int, int, int] = (2**60, 2**60, 2**60)) -> tuple[int, int, int]:
-    """Elements and comments, the most elements open at once, and what has to be looked at for them."""
+def measure_page(page: str, limits: tuple[int, int, int] = (2**60, 2**60, 2**60)) -> tuple[int, ...]:
+    """Elements and comments, the most elements open at once, what has to be looked at for them, their
+    attributes and the bytes of these."""
     found = Measure(limits)
     for token in tokens(page, lambda: not found.foreign):
         if token is None:
@@ -263,7 +271,7 @@ def measure_page(page: str, limits: tuple[int, int, int] = (2**60, 2**60, 2**60)
                 found.start(token)
         if not isinstance(token, str) and not found.within():
             break
-    return found.tags, found.depth, found.work
+    return found.tags, found.depth, found.work, found.attributes, found.attribute_bytes
 
 
 def page_text(page: str) -> str:

@@ -22,7 +22,7 @@ NAMES = sorted(
 )
 
 
-def measured(page: str) -> tuple[int, int, int]:
+def measured(page: str) -> tuple[int, ...]:
     return _native.measure_page(page.encode(), MOST, MOST, MOST)
 
 
@@ -83,7 +83,7 @@ IMPLIED = 2
 @tried(300)
 @given(soups(size=30))
 def test_no_parser_builds_much_more_than_was_measured(page: str) -> None:
-    tags, depth, work = measured(page)
+    tags, depth, work, *_ = measured(page)
     elements, levels = tree_size(page)
     assert levels <= IMPLIED * depth + IMPLIED
     assert elements <= IMPLIED * (tags + work) + IMPLIED
