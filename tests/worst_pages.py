@@ -1,7 +1,7 @@
 """The kinds of pages that cost a library most, each as large as the limits of extraction let it be.
 
 A kind is a function from a size to a page. As a program, with the section `extract` as JSON and the names of
-kinds: what pages of these, or of all kinds, take of CPU time and memory.
+kinds: seconds of CPU time and bytes of memory that pages of these, or of all kinds, take, and their size.
 """
 
 from __future__ import annotations
@@ -223,10 +223,7 @@ def main() -> None:
     _native.configure_malloc()
     config = ExtractConfig(**json.loads(sys.argv[1]))
     for cost in measure(extractor_of(config, titles=True), sys.argv[2:] or list(KINDS), limits_of(config)):
-        print(
-            f"{cost.seconds:6.2f} s {cost.grown / 1e6:7.1f} MB {cost.page_bytes:10,} bytes  {cost.kind}",
-            flush=True,
-        )
+        print(f"{cost.seconds:.2f}", cost.grown, cost.page_bytes, cost.kind, sep="\t", flush=True)
 
 
 if __name__ == "__main__":

@@ -57,9 +57,7 @@ def test_processes_give_the_bytes_of_one_thread_also_after_a_kill(job: Job) -> N
     assert done
     assert run_bytes(job.folder / "killed") == alone
     budget = budget_of(job.folder / "killed")
-    # Processes hold what the library takes beside the run, all inside the budget.
-    assert budget["processes_peak"] > 80_000_000
-    assert budget["measured_peak"] + budget["processes_peak"] <= budget["limit"]
+    assert 0 < budget["processes_peak"] < budget["measured_peak"] <= budget["limit"]
     assert budget["tree_pss"] <= budget["limit"]
 
 

@@ -13,14 +13,16 @@ import logging
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
-from krill.config.extract import ExtractConfig
 from krill.errors import ConfigError, InputError, KrillError, MissingExtra
 from krill.faults import first_line
 from krill.text.page_limits import RESILIPARSE, TRAFILATURA, TRAFILATURA_FAST, PageLimits
+
+if TYPE_CHECKING:
+    from krill.config.extract import ExtractConfig
 
 WORK: Final = "krill.text.extractors:open_work"
 """The work of a process that extracts pages."""
@@ -40,7 +42,7 @@ class Extractor(Protocol):
 def extractor_of(config: ExtractConfig, *, titles: bool) -> Extractor:
     """The library that the config names, with its options; they are tried, or checked."""
     made = _trafilatura if config.method == "trafilatura" else _resiliparse
-    return _named_faults(made(config, titles=titles))
+    return _named_faults(made(config.options(), titles=titles))
 
 
 def limits_of(config: ExtractConfig) -> PageLimits:
@@ -55,16 +57,15 @@ def versions_of(methods: set[str]) -> str:
     return ", ".join(f"{name} {version(name)}" for name in names)
 
 
-def _resiliparse(config: ExtractConfig, *, titles: bool) -> Extractor:
+def _resiliparse(options: dict[str, Any], *, titles: bool) -> Extractor:
     """Every option is given, as its defaults differ from what it documents."""
     try:
         from resiliparse.extract.html2text import extract_plain_text
         from resiliparse.parse.html import HTMLTree
     except ImportError:
-        raise _missing(config.method) from None
+        raise _missing("resiliparse") from None
     parse: Callable[[str], Any] = HTMLTree.parse
-    options = config.options()
-    options["skip_elements"] = list(config.skip_elements) or None
+    options["skip_elements"] = list(options["skip_elements"]) or None
 
     def extract(page: str) -> tuple[str, str]:
         if not titles:
@@ -82,28 +83,27 @@ def _resiliparse(config: ExtractConfig, *, titles: bool) -> Extractor:
     return extract
 
 
-def _trafilatura(config: ExtractConfig, *, titles: bool) -> Extractor:
+def _trafilatura(options: dict[str, Any], *, titles: bool) -> Extractor:
     """Loaded with the first page: where processes extract, this one never holds it."""
     if find_spec("trafilatura") is None or find_spec("lxml_html_clean") is None:
-        raise _missing(config.method)
-    _check_paths(config.prune_xpath)
+        raise _missing("trafilatura")
+    _check_paths(options["prune_xpath"])
     extract: Extractor | None = None
 
     def loaded(page: str) -> tuple[str, str]:
         nonlocal extract
-        extract = extract or _load_trafilatura(config, titles=titles)
+        extract = extract or _load_trafilatura(options, titles=titles)
         return extract(page)
 
     return loaded
 
 
-def _load_trafilatura(config: ExtractConfig, *, titles: bool) -> Extractor:
+def _load_trafilatura(options: dict[str, Any], *, titles: bool) -> Extractor:
     import trafilatura
     from trafilatura.meta import reset_caches
     from trafilatura.utils import load_html
 
-    options = config.options()
-    options["prune_xpath"] = list(config.prune_xpath) or None
+    options["prune_xpath"] = list(options["prune_xpath"]) or None
     if int(trafilatura.__version__.split(".")[0]) < 2:
         options["no_fallback"] = options.pop("fast")
     # It warns of each page without a text: that is counted.
@@ -160,23 +160,23 @@ def _named_faults(extract: Extractor) -> Extractor:
 
 
 def work_settings(sources: Sequence[tuple[ExtractConfig, bool]]) -> bytes:
-    """What `open_work` is called with: how each source's pages are extracted, and whether with titles."""
-    return orjson.dumps([[config.model_dump(mode="json"), titles] for config, titles in sources])
+    """What `open_work` is called with: the options of each source whose pages processes extract, and whether
+    with titles."""
+    given = [[config.options(), titles] if config.holds_lock else None for config, titles in sources]
+    return orjson.dumps(given)
 
 
 def open_work(settings: bytes) -> Callable[[bytes], bytes]:
-    """What answers requests for pages. Only the sources whose pages are asked for are opened."""
-    sources = [(ExtractConfig(**config), titles) for config, titles in orjson.loads(settings)]
-    opened: dict[int, Extractor] = {}
+    """What answers requests for pages."""
+    extract = [
+        None if source is None else _named_faults(_trafilatura(source[0], titles=source[1]))
+        for source in orjson.loads(settings)
+    ]
 
     def answer(request: bytes) -> bytes:
-        source = int.from_bytes(request[:_NUMBER], "little")
-        if source not in opened:
-            config, titles = sources[source]
-            opened[source] = extractor_of(config, titles=titles)
-        text, title = (
-            found.encode("utf-8", "replace") for found in opened[source](request[_NUMBER:].decode())
-        )
+        extract_page = extract[int.from_bytes(request[:_NUMBER], "little")]
+        assert extract_page is not None
+        text, title = (found.encode("utf-8", "replace") for found in extract_page(request[_NUMBER:].decode()))
         return len(title).to_bytes(_NUMBER, "little") + title + text
 
     return answer
