@@ -6,7 +6,7 @@ extraction alone, which is what the bare loop does, behind the limits; the whole
 cleans, measures and writes Parquet, all that is optional switched off; and that with a URL filter of 4.5
 million domains. They take turns, and the median counts: by CPU seconds where others compute on the machine.
 Trafilatura reads the first fiftieth, by datatrove and by Krill. `python benchmarks/web.py`, with
-BENCH_WARC_MB megabytes (100), BENCH_TURNS turns (3) and BENCH_DOMAINS domains (4,500,000); BENCH_HTML names a
+BENCH_WARC_MB megabytes (300), BENCH_TURNS turns (3) and BENCH_DOMAINS domains (4,500,000); BENCH_HTML names a
 folder of HTML files to take pages from instead. Rows are kept as `web`; see results.py.
 """
 
@@ -29,7 +29,7 @@ from measured import Outcome, run_measured
 from real_text import real_texts
 from results import PEAK, SECONDS, Column, again
 
-SIZE = int(os.environ.get("BENCH_WARC_MB", "100")) * 10**6
+SIZE = int(os.environ.get("BENCH_WARC_MB", "300")) * 10**6
 TURNS = int(os.environ.get("BENCH_TURNS", "3"))
 DOMAINS = int(os.environ.get("BENCH_DOMAINS", "4500000"))
 BARE, ALONE = "FastWARC + Resiliparse", "Krill, reading and extraction alone"
@@ -239,7 +239,7 @@ def main() -> None:
         cpu = median(outcome.cpu_seconds for outcome in outcomes)
         seconds = median(outcome.seconds for outcome in outcomes)
         speeds[name] = size / cpu, size / seconds
-        peer = DATATROVE if name == TRAFILATURA else BARE
+        peer = DATATROVE if name in (DATATROVE, TRAFILATURA) else BARE
         results.add(
             program=name,
             cpu_seconds=cpu,
