@@ -116,6 +116,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "frames": lambda n: "<frameset>" + "<frame src=a>" * n + "</frameset>",
     "iframes": lambda n: "<iframe src=a>a</iframe>" * n,
     "options": lambda n: "<select>" + "<option>a" * n + "</select>",
+    "groups of options": lambda n: "<optgroup>a" * n,
+    "groups of options in a list": lambda n: "<select>" + "<optgroup><option>a" * n,
     "selects": lambda n: "<select><option>a<option>b</select>" * n,
     "forms": lambda n: "<form><input name=a value=b><button>a</button></form>" * n,
     "text areas": lambda n: "<textarea>a</textarea>" * n,

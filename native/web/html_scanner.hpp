@@ -160,7 +160,7 @@ void scan_page(std::string_view page, Sink& sink) {
       continue;
     }
     if (!cursor.read_tag(tag) || !sink.tag(tag)) return;
-    if (!tag.end && (tag.name.flags & kRaw) && sink.raw_text()) {
+    if (!tag.end && (tag.name.flags & kRaw) && sink.raw_text(tag)) {
       const size_t content = cursor.at();
       cursor.skip_raw(tag.name);
       if (cursor.at() > content) sink.text(cursor.from(content));

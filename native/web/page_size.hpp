@@ -31,7 +31,8 @@ struct PageLimits {
   }
 };
 
-// Ends with the first tag that is beyond a limit.
-PageSize measure_page(std::string_view page, const PageLimits& limits);
+// Ends with the first tag that is beyond a limit. `empty_raw`: a raw element whose tag ends with a slash is
+// empty, as libxml2 reads it; browsers read all that follows as its text.
+PageSize measure_page(std::string_view page, const PageLimits& limits, bool empty_raw = false);
 
 }  // namespace krill::web

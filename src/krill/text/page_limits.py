@@ -42,10 +42,14 @@ class PageLimits:
     held: Weights
     most_held: int
     """Bytes that the library may hold for a page."""
+    empty_raw: bool = False
+    """Whether the library's parser takes `<textarea/>` for an empty element."""
 
     def held_bytes(self, page: bytes) -> int | None:
         """What is held while this page is extracted, at the most; None if it is beyond the limits."""
-        tags, depth, work, *attributes = _native.measure_page(page, self.tags, self.depth, self.work)
+        tags, depth, work, *attributes = _native.measure_page(
+            page, self.tags, self.depth, self.work, self.empty_raw
+        )
         if tags > self.tags or depth > self.depth or work > self.work:
             return None
         cost, held = (
@@ -87,6 +91,7 @@ TRAFILATURA: Final = PageLimits(
     cost=Weights(1, 2_600, 200, 8),
     held=Weights(27, 3_500, 1_300),
     most_held=60_000_000,
+    empty_raw=True,
 )
 TRAFILATURA_FAST: Final = PageLimits(
     tags=10_000,
@@ -95,4 +100,5 @@ TRAFILATURA_FAST: Final = PageLimits(
     cost=Weights(1, 1_000, 200, 8),
     held=Weights(27, 3_500, 1_300),
     most_held=60_000_000,
+    empty_raw=True,
 )

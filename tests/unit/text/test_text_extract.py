@@ -143,6 +143,11 @@ TRAPS = {
     "elements with attributes": f"<p {' '.join(f'a{n}=1' for n in range(30))}>text</p>" * 7_000,
     "attributes": "<p " + " ".join(f"a{n}=1" for n in range(20_000)) + ">text",
     "options": "<select>" + "<option>text" * 20_000,
+    "groups of options": "<optgroup>" * 20_000 + "text",
+    "groups of options behind a list": "<select><b><select><optgroup><option>"
+    + "<optgroup><option>" * 20_000
+    + "text",
+    "levels of SVG": "<svg>" + "<area>" * 20_000 + "text",
     "opened again": ("".join(f"<font color={n}>" for n in range(300)) + "<p>text" * 300) * 20,
     "comments": "<?a>" * (RESILIPARSE.tags + 1) + "text",
     "body": "".join(f"<body a{n}=1>" for n in range(20_000)) + "text",

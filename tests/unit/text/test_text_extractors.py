@@ -183,6 +183,7 @@ def test_pages_are_held_to_the_limits_of_their_library(
     traps = [
         elements,
         "<div>" * 251 + "text",
+        "<textarea/>" + elements,
         f'<p class="{"a " * 700_000}">text</p>',
         "<p>" + "some text " * 450_000,
         f"<p {' '.join(f'a{n}=1' for n in range(30))}>text</p>" * 3_000,
