@@ -25,10 +25,10 @@ from krill.report.parts import (
     Cell,
     Facts,
     HeadedText,
+    MarkedText,
     Note,
     PageSection,
     Part,
-    Piece,
     Table,
     Texts,
     Value,
@@ -115,10 +115,10 @@ def _opened(run: ReportedRun, memory: str | int) -> Iterator[Tokenizer | None]:
         yield tokenizer
 
 
-def token_pieces(tokenizer: Tokenizer, text: str) -> list[Piece]:
+def token_pieces(tokenizer: Tokenizer, text: str) -> list[MarkedText]:
     """A text by its tokens, each in another colour than the one before."""
     return [
-        Piece(shown, f"token{place % COLOURS}", f"id {number}")
+        MarkedText(shown, f"token{place % COLOURS}", f"id {number}")
         for place, (number, shown) in enumerate(tokenizer.pieces(text))
     ]
 
@@ -164,7 +164,7 @@ def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
         length_table(f"Tokens by length{of}", buckets, "characters"),
     ]
     if samples:
-        texts = [HeadedText(f"{len(token)} characters", [Piece(token)]) for token in longest]
+        texts = [HeadedText(f"{len(token)} characters", [MarkedText(token)]) for token in longest]
         parts.append(Texts("The longest tokens", texts))
     return parts
 
