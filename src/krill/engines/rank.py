@@ -22,9 +22,9 @@ from krill.errors import ConfigError, StorageError
 FINISH: Final = "finish"
 PATIENCE: Final = 600.0
 """Seconds that a rank waits while none of the others commits anything."""
-_POLL_SECONDS: Final = 0.5
+_POLL_SECONDS = 0.5
 # How much of a log is read to show its end.
-_LOG_BYTES: Final = 4096
+_LOG_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
