@@ -101,14 +101,15 @@ class DatatroveEngine(WorkersEngine):
         self._checked = 0.0
 
     def run(self, stage: Stage) -> None:
-        before, each = 0, (stage.input_bytes() or 0) / max(1, sum(1 for _ in stage.tasks()))
-        for missing in still_missing(stage, _POLL_SECONDS):
+        tasks, before = list(stage.tasks()), 0
+        each = (stage.input_bytes() or 0) / max(1, len(tasks))
+        for missing in still_missing(stage, tasks, _POLL_SECONDS):
             if missing and not self._folder.exists():
                 self._begin()
             self._done({"bytes": int(each * max(0, before - len(missing))), "kept": 0})
             before = len(missing)
             self._check_ranks()
-            if not self._running:
+            if missing and not self._running:
                 stage.run(missing)  # all ranks have ended, and somebody has removed what they made
 
     def facts(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -81,7 +81,7 @@ class RankEngine(Engine):
     def _wait(self, stage: Stage) -> None:
         """Until all tasks are committed, or nobody has committed any for too long."""
         before, alive, news = -1, self.alive(), 0.0
-        for left in map(len, still_missing(stage, _POLL_SECONDS)):
+        for left in map(len, still_missing(stage, stage.tasks(), _POLL_SECONDS)):
             if left and before < 0:
                 self.note(
                     f"task {self.rank} has done its part of {stage.name}; the others have {left:,} to go"
@@ -97,9 +97,9 @@ class RankEngine(Engine):
                 )
 
 
-def still_missing(stage: Stage, pause: float) -> Iterator[list[Any]]:
-    """The tasks that are not committed, again after each pause; the last list is empty."""
-    missing = list(stage.missing(stage.tasks()))
+def still_missing(stage: Stage, tasks: Iterable[Any], pause: float) -> Iterator[list[Any]]:
+    """Those of the tasks that are not committed, again after each pause; the last list is empty."""
+    missing = list(stage.missing(tasks))
     yield missing
     while missing:
         time.sleep(pause)

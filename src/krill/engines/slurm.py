@@ -1,7 +1,10 @@
 """Ranks that are jobs of Slurm's, in job arrays, as the driver sees them.
 
-In: a folder with what the ranks are to do. Out: jobs, which of them are lost and why. Held in memory: the
-state of each rank's job, as Slurm last said it.
+In: the command of a rank. Out: jobs, which of them are lost and why. Held in memory: the state of each rank's
+job, as Slurm last said it.
+
+`sbatch --wait`, a process of this machine for each rank, would need no states, but it takes 1.2 MB of its own
+(5.2 MB resident), asks Slurm after its job alone, and does not say why that ended.
 """
 
 from __future__ import annotations
