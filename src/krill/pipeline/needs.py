@@ -198,8 +198,11 @@ class Sizing:
     @property
     def being_read(self) -> int:
         """`Block.nbytes` of the block that is read beside those in work: long records fill their places
-        first."""
-        return max(self.block, 2 * self.long.longest if self.long.together > self.in_flight else 0)
+        first, but what was read of a single one lies beside the next block."""
+        long = self.long
+        if long.together == 1:
+            return self.block + long.longest
+        return max(self.block, 2 * long.longest if long.together > self.in_flight else 0)
 
     def blocks_in_flight(
         self, name: str, stage: str, cost: Callable[[int], int], expected: Callable[[int], int]

@@ -46,9 +46,9 @@ def text_cost(nbytes: int) -> int:
 
 
 def expected_text(nbytes: int, shards: int, long: LongRecords = NO_LONG_RECORDS) -> int:
-    """The same of most blocks, with so many being written at once, and of up to two `long` records."""
+    """The same of most blocks, with so many being written at once, and of up to three `long` records."""
     ordinary = (4 * nbytes + 3 * MB) * shards + 8 * MB * (shards - 1)
-    large = 2 * long.longest * min(6, 3 * long.together)
+    large = long.longest * min(12, 4 * long.together + 1)
     return max(ordinary, ordinary - 4 * nbytes + large)
 
 
