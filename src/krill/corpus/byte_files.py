@@ -167,7 +167,8 @@ class RangedBytes(RangedFile):
                 start = start if begun is None else begun
                 stop = min(self._stop, line + self._limits.max_document_bytes)
                 end = self._end_within(reader, line, stop)
-                begun = start if end == stop < self._stop else None
+                goes_on = end == stop < self._stop and self._begin_of_record(reader, end - 1, end) < end
+                begun = start if goes_on else None
                 if end - start > self._limits.block_bytes:
                     last = end
                     if begun is None:
