@@ -29,11 +29,12 @@ from typing import Any
 import yaml
 
 from measured import read_libraries, run_measured
-from real_text import grow_jsonl, grow_text
+from real_text import grow_jsonl, grow_text, installed_texts
 
 MB = 10**6
 BOUNDS = (0.88, 1.0)
 TURNS = 5
+LONG = " with a document of "
 FORMATS = ("jsonl", "txt", "json", "csv", "parquet", "arrow", "jsonl.gz", "jsonl.zst")
 FILTERS = [
     {"language": {"allow": ["en", "de", "fr", "es", "ja", "zh", "ko", "pt", "ru"], "min_score": 0.0}},
@@ -49,6 +50,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "MinHash, filters": {"dedup": "minhash", "filters": FILTERS},
     "rows of 8,192, shuffled": {"sequence_len": 8192, "shuffle": True},
 }
+LONG_SETTINGS: dict[str, dict[str, Any]] = {
+    "tokens": {},
+    "both": {"output": "both"},
+    "language": {"filters": FILTERS[:1]},
+    "MinHash, language, repetition": {"dedup": "minhash", "filters": FILTERS[:2]},
+}
+LONG_DOCUMENTS = (4, 8, 20)
 VOCABULARIES = (1_000, 32_000)
 
 
@@ -70,7 +78,7 @@ class Cell:
 
 
 def preprocess_cells(largest: int) -> Iterator[Cell]:
-    """All formats with the default settings, all settings with JSON lines."""
+    """All formats with the default settings, all settings with JSON lines, a long document among others."""
     sizes = [size for size in (1, 7, 50, 300) if size <= largest]
     for format, size, threads in product(FORMATS, sizes, (1, 2)):
         yield Cell("preprocess", format, size, threads, "tokens")
@@ -79,6 +87,8 @@ def preprocess_cells(largest: int) -> Iterator[Cell]:
             yield Cell("preprocess", "jsonl", size, threads, name, config=setting)
     for memory in ("200MB", "256MB", "512MB"):
         yield Cell("preprocess", "jsonl", sizes[-1], 2, "both", memory, SETTINGS["both"])
+    for long, (name, setting), threads in product(LONG_DOCUMENTS, LONG_SETTINGS.items(), (1, 2)):
+        yield Cell("preprocess", f"jsonl{LONG}{long} MB", min(50, sizes[-1]), threads, name, config=setting)
 
 
 def tokenizer_cells(largest: int) -> Iterator[Cell]:
@@ -122,15 +132,32 @@ def measure(cell: Cell, folder: Path) -> float:
 def corpus_of(cell: Cell, folder: Path) -> Path:
     """The corpus of a cell, made once."""
     kind = "txt-words" if cell.command != "preprocess" else cell.format
-    path = folder / f"{cell.size}.{kind}"
+    kind, _, long = kind.partition(LONG)
+    path = folder / f"{cell.size}{'-' if long else ''}{long}.{kind}"
     if path.exists():
         return path
+    if long:
+        return with_long_document(path, kind, int(long.split()[0]) * MB, cell.size)
     if kind == "txt-words":
         return grow_text(path, cell.size * MB)
     if kind == "jsonl":
         return grow_jsonl(path, cell.size * MB)
     lines = corpus_of(Cell("preprocess", "jsonl", cell.size, 1, ""), folder)
     write(lines, path, kind)
+    return path
+
+
+def with_long_document(path: Path, kind: str, wanted: int, size: int) -> Path:
+    """JSON lines with a document of real sources in their middle that is as long as `wanted`."""
+    usual = corpus_of(Cell("preprocess", kind, size, 1, ""), path.parent)
+    lines, document = usual.read_bytes().splitlines(keepends=True), bytearray()
+    for text in installed_texts():
+        document += text.encode()
+        if len(document) >= wanted:
+            break
+    text = document[:wanted].decode(errors="ignore")
+    document = json.dumps({"text": text}).encode() + b"\n"
+    path.write_bytes(b"".join([*lines[: len(lines) // 2], document, *lines[len(lines) // 2 :]]))
     return path
 
 

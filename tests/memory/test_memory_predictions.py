@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 import pytest
-import yaml
 
-from measured import read_libraries, run_measured
-from predictions import BOUNDS, SETTINGS, Cell, measure, preprocess_cells, tokenizer_cells
-from real_text import grow_jsonl
+from measured import read_libraries
+from predictions import (
+    BOUNDS,
+    LONG,
+    LONG_SETTINGS,
+    SETTINGS,
+    Cell,
+    measure,
+    preprocess_cells,
+    tokenizer_cells,
+)
 
-MB = 10**6
-KRILL = Path(sys.executable).with_name("krill")
 USUAL = [
     Cell("preprocess", "jsonl", 7, 1, "tokens"),
     Cell("preprocess", "jsonl", 50, 1, "both", config=SETTINGS["both"]),
+    # A document that no sample of blocks has.
+    *(
+        Cell("preprocess", f"jsonl{LONG}8 MB", 24, threads, name, config=setting)
+        for threads, (name, setting) in enumerate(list(LONG_SETTINGS.items())[2:], start=1)
+    ),
     Cell("preprocess", "parquet", 7, 1, "tokens"),
     Cell("preprocess", "csv", 7, 2, "tokens"),
     Cell("preprocess", "jsonl", 1, 1, "MinHash, filters", config=SETTINGS["MinHash, filters"]),
@@ -41,23 +47,3 @@ def folder(tmp_path_factory):
 )
 def test_the_peak_is_what_was_predicted(cell, folder):
     assert BOUNDS[0] <= measure(cell, folder) <= BOUNDS[1]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_one_long_document_in_the_middle_is_predicted(threads, tmp_path):
-    # No sample of blocks has it; what judges words holds several bytes for each of its own.
-    lines = grow_jsonl(tmp_path / "lines.jsonl", 24 * MB).read_text().splitlines(keepends=True)
-    text = " ".join(f"{at} words of a long document" for at in range(200_000))
-    path = tmp_path / "documents.jsonl"
-    middle = len(lines) // 2
-    path.write_text("".join([*lines[:middle], json.dumps({"text": text}) + "\n", *lines[middle:]]))
-    config = {
-        "datasets": [{"path": str(path)}],
-        "tokenizer": {"builtin": "bytes"},
-        "preprocess": {"prepared_path": "out", "filters": ["gopher_repetition"]},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    command = [KRILL, "preprocess", "config.yaml", "--memory", "1GB", "--threads", str(threads), "--json"]
-    outcome = run_measured(command, cwd=tmp_path)
-    assert outcome.code == 0, outcome.err
-    assert 0.7 < outcome.peak / outcome.result["budget"]["predicted_peak"] <= 1

@@ -37,6 +37,7 @@ from krill.corpus.streams import CHUNK_BYTES, DecodedStream, RangeReader
 # Steps to walk back through overlapping separators before matching from the left instead.
 _PATIENCE = 64
 
+_SHORT_RECORD = 1 << 13
 _FIRST_WINDOW = 1 << 16
 _LARGEST_WINDOW = 1 << 20
 
@@ -153,22 +154,48 @@ class RangedBytes(RangedFile):
         if start < self._stop:
             yield FileRange(self._file.ordinal, start, self._stop)
 
-    def longest_record(self, step: int) -> int:
-        """Bytes of the longest record above twice `step`, and up to `step` more, at most those of the largest
-        document; 0 if none was found.
-
-        Such a record reaches over a line of a grid of `step`, and beyond the next: only what follows the
-        lines is read.
-        """
-        longest, line = 0, self._file.start + step
+    def long_records(self, step: int) -> Iterator[tuple[int, int]]:
+        """Where records longer than a block are that reach over a line of a grid of `step`, in order."""
+        last = line = self._file.start
+        begun: int | None = None  # where the record begins that goes on behind `last`
         with RangeReader(self._file) as reader:
-            while line < self._stop:
+            while (line := line + step) < self._stop:
+                start = self._begin_of_record(reader, max(last, line - step), line)
+                if begun is not None and start > last:
+                    yield begun, self._end_within(reader, last, start)
+                    begun = None
+                start = start if begun is None else begun
                 stop = min(self._stop, line + self._limits.max_document_bytes)
-                end = next_boundary(self._boundaries, reader.read, line, start=self._file.start, stop=stop)
-                if end - line > step:
-                    longest = max(longest, min(end - line + step, self._limits.max_document_bytes))
-                line += -(-max(1, end - line) // step) * step
-        return longest
+                end = self._end_within(reader, line, stop)
+                goes_on = end == stop < self._stop and self._begin_of_record(reader, end - 1, end) < end
+                begun = start if goes_on else None
+                if end - start > self._limits.block_bytes:
+                    last = end
+                    if begun is None:
+                        yield start, end
+                line += max(0, end - line - 1) // step * step
+            if begun is not None:
+                yield begun, self._end_within(reader, last, self._stop)
+
+    def _end_within(self, reader: RangeReader, start: int, stop: int) -> int:
+        """The first boundary from `start` on, else `stop`, or a place as far away as a document is long."""
+        stop = min(stop, start + self._limits.max_document_bytes)
+        return next_boundary(self._boundaries, reader.read, start, start=self._file.start, stop=stop)
+
+    def _begin_of_record(self, reader: RangeReader, start: int, line: int) -> int:
+        """The last boundary up to `line`, else `start`, or a place as far away as a document is long."""
+        start = max(start, line - self._limits.max_document_bytes)
+        overlap, window = len(self._boundaries.separator), _SHORT_RECORD
+        while self._boundaries.separator:
+            # A separator may begin before the window and end in it.
+            low = max(self._file.start, start + 1 - overlap, line - window)
+            end = self._boundaries.last_end(reader.read(low, line), anchored=False)
+            if end >= 0:
+                return low + end
+            if low <= start:
+                break
+            window *= 4
+        return start
 
     def _blocks(self, start: int, stop: int) -> Iterator[SizedBlock]:
         if stop - start <= self._limits.block_bytes:  # most files of a folder: not even opened here

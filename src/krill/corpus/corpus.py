@@ -16,6 +16,7 @@ from krill.corpus.documents import MAX_FILES, Block, FileRange, Start, Unit, Uni
 from krill.corpus.file_table import FileTable, Fingerprints
 from krill.corpus.fingerprint import content_digest
 from krill.corpus.formats import PAGES, CorpusFile, DatasetSource, Format
+from krill.corpus.long_records import LongRecords, gather_long
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
 from krill.corpus.sources import differing_types, source_files
@@ -27,7 +28,7 @@ _EXPECTED_COPIES = 2
 LARGE_PIECE = 20 * 10**6
 _BESIDE = 40 * 10**6
 # Places at which records are looked for that are longer than a block.
-_PROBES = 512
+_PROBES = 2048
 # Of rows as long as documents are, what reading CSV holds besides blocks.
 _CSV_BUFFERS = 6 * 10**6
 
@@ -49,6 +50,11 @@ class Corpus:
     def verify(self) -> bool:
         """Whether files that Krill wrote are checked against their checksums."""
         return self._openers.verify
+
+    @property
+    def block_bytes(self) -> int:
+        """Of input: a block has more only if one record does."""
+        return self._limits.block_bytes
 
     @property
     def input_bytes(self) -> int:
@@ -104,18 +110,23 @@ class Corpus:
         """Bytes of the largest page; 0 if there are no files of pages."""
         return max((file.source.max_page_bytes for file in self.files if file.format in PAGES), default=0)
 
-    def longest_record(self) -> int:
-        """Bytes of the longest record of plain text and JSON lines, as far as a few hundred places show it: 0
-        if none is larger than a block, and for files that can't be read from any place."""
-        files = [
-            ranged
-            for file in self.files
-            if not file.sequential
-            and file.bytes > self._limits.block_bytes
-            and isinstance(ranged := self._openers.ranged(file), RangedBytes)
-        ]
-        step = max(self._limits.block_bytes, sum(ranged.size for ranged in files) // _PROBES)
-        return max((ranged.longest_record(step) for ranged in files), default=0)
+    def long_records(self) -> LongRecords:
+        """Records of plain text and JSON lines that are longer than a block, as far as two thousand places
+        show them; those of files that can't be read from any place are not known."""
+        block = self._limits.block_bytes
+        step = max(block, sum(file.bytes for file in self.files if not file.sequential) // _PROBES)
+        return gather_long(self._long_records(step), step, block, self._limits.max_document_bytes)
+
+    def _long_records(self, step: int) -> Iterator[tuple[int, int]]:
+        """Their places, counted over all files."""
+        before = 0
+        for file in self.files:
+            if not file.sequential and file.bytes > self._limits.block_bytes:
+                ranged = self._openers.ranged(file)
+                if isinstance(ranged, RangedBytes):
+                    for start, end in ranged.long_records(step):
+                        yield before + start, before + end
+            before += file.bytes
 
     @property
     def columns(self) -> int:

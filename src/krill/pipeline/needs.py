@@ -18,6 +18,7 @@ from krill.corpus import Corpus
 from krill.corpus.corpus import LARGE_PIECE
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.corpus.formats import Format
+from krill.corpus.long_records import NO_LONG_RECORDS, LongRecords
 from krill.pipeline.page_needs import FEW_PAGES, PROCESSES, extracting_process_bytes, page_needs
 from krill.storage.object_store import PART_BYTES, is_object_url
 from krill.text.build import HELD_ALWAYS, step_needs
@@ -88,9 +89,10 @@ class InputSizes:
     mapped: int = 0
     each_batch: int = 0
     block_bytes: int | None = None
+    """`Block.nbytes` of the largest block that was seen, besides those of records known to be `long`."""
     tokens_per_byte: float = 1.0
-    longest_record: int = 0
-    """Of those above a block; 0 if none was found."""
+    long: LongRecords = NO_LONG_RECORDS
+    """Those above a block, as far as they were found."""
     largest_page: int = 0
     """Of web pages, before their text is extracted; 0 if there are none."""
 
@@ -183,21 +185,39 @@ class Sizing:
         return block_nbytes(self.config) if known is None else known
 
     @property
-    def large_block(self) -> int:
-        """By how much a block with the longest record that was found is larger than most."""
-        longest = 0 if self.sizes is None else self.sizes.longest_record
-        return max(0, 2 * longest - self.block)
+    def long(self) -> LongRecords:
+        """Records that are longer than a block."""
+        return NO_LONG_RECORDS if self.sizes is None else self.sizes.long
 
-    def blocks_in_flight(self, name: str, stage: str, cost: Callable[[int], int], expected: int) -> Need:
+    @property
+    def in_flight(self) -> int:
         """Blocks in work: one for each thread, and the next one; of little input, few are there at once."""
-        blocks = min(self.threads + 1, max(1, -(-self.text_bytes // self.block)))
+        return min(self.threads + 1, max(1, -(-self.text_bytes // self.block)))
+
+    @property
+    def being_read(self) -> int:
+        """`Block.nbytes` of the block that is read beside those in work: long records fill their places
+        first, but what was read of a single one lies beside the next block."""
+        long = self.long
+        if long.together == 1:
+            return self.block + long.longest
+        return max(self.block, 2 * long.longest if long.together > self.in_flight else 0)
+
+    def blocks_in_flight(
+        self, name: str, stage: str, cost: Callable[[int], int], expected: Callable[[int], int]
+    ) -> Need:
+        """Blocks in work; what one holds at the most, and is expected to, follows from its `nbytes`."""
+        large = min(self.in_flight, self.long.together)
+        size = min(self.long.longest, self.long.bytes // max(1, large))
+        others = -(-(self.text_bytes - self.long.bytes) // self.block)
+        small = min(self.in_flight - large, max(0, others))
         # Each process has a block of its own.
         least = self.processes if self.processes and stage in step_stages(self.config) else 1
         return Need(
             name,
             cost(self.largest) * least,
             useful=cost(self.largest) * (self.threads + 1),
-            expected=expected * blocks + expected * self.large_block // self.block,
+            expected=expected(self.block) * small + expected(2 * size) * large,
             during=stage,
             remedy=SMALLER_DOCUMENTS,
         )
@@ -214,7 +234,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         "the block being read",
         sizing.largest + READING,
         useful=sizing.largest + held,
-        expected=sizing.block + sizing.large_block + held,
+        expected=sizing.being_read + held,
         remedy=SMALLER_DOCUMENTS,
     )
     yield Need(
@@ -228,8 +248,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         yield from input_needs(sizing.sizes, threads)
     if is_object_url(settings.prepared_path):
         yield Need("the object store", OBJECT_STORE + FETCHED * threads, Kind.WATCHED)
-    longest = 0 if sizing.sizes is None else sizing.sizes.longest_record
-    steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made, longest=longest)
+    steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made, long=sizing.long)
     if sizing.config.is_chat:
         longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
         expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes

@@ -19,6 +19,7 @@ from typing import Any
 
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
+from krill.corpus.long_records import NO_LONG_RECORDS, LongRecords
 from krill.dedup import MinHash
 from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.needs import InputSizes
@@ -40,9 +41,8 @@ class Sample:
 
     bytes: int = 0
     block_bytes: int = 0
-    """`Block.nbytes` of the largest block."""
-    longest_record: int = 0
-    """Bytes of the longest record that is larger than a block; 0 if none was found."""
+    """`Block.nbytes` of the largest block, besides those of `long` records."""
+    long: LongRecords = NO_LONG_RECORDS
     records: int = 0
     documents: int = 0
     text_bytes: int = 0
@@ -63,7 +63,7 @@ class Sample:
         return replace(
             known,
             block_bytes=self.block_bytes or None,
-            longest_record=self.longest_record,
+            long=self.long,
             tokens_per_byte=tokens,
         )
 
@@ -83,9 +83,10 @@ def sample_input(
     chats: ChatTokens | None = None,
 ) -> Sample:
     """Read some blocks as a run would, and measure; `chats` says how conversations are encoded."""
-    sample = Sample(longest_record=corpus.longest_record())
+    sample = Sample(long=corpus.long_records())
     for block in _blocks(corpus, BLOCKS if chats is None else CHAT_BLOCKS):
-        sample.block_bytes = max(sample.block_bytes, block.nbytes)
+        if not (sample.long.together and block.size > corpus.block_bytes):
+            sample.block_bytes = max(sample.block_bytes, block.nbytes)
         with sample.timed("scan_seconds"):
             documents = survivors(block, steps)
             hashes_of(documents)

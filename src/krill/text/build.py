@@ -15,6 +15,7 @@ from krill.config import filters
 from krill.config.fields import Section
 from krill.config.preprocess import PreprocessConfig
 from krill.corpus.documents import BLOCKS_PER_UNIT
+from krill.corpus.long_records import NO_LONG_RECORDS, LongRecords
 from krill.text import blocklist, fasttext, language, quality, url_filter
 from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes
 from krill.text.clean import CleanText, LongEnough
@@ -86,6 +87,11 @@ def changes_text(settings: PreprocessConfig) -> bool:
     return any(isinstance(section, _CHANGE_TEXT) for section in settings.filters)
 
 
+def judges_words(settings: PreprocessConfig) -> bool:
+    """Whether a filter holds the words or lines of a document beside it."""
+    return any(map(_judged_here, settings.filters))
+
+
 def _still_long_enough(settings: PreprocessConfig) -> list[Step]:
     return [LongEnough(settings.min_chars)] if settings.min_chars > 0 else []
 
@@ -109,17 +115,17 @@ def step_needs(
     extra: Sequence[Function] = (),
     *,
     made: bool = False,
-    longest: int = 0,
+    long: LongRecords = NO_LONG_RECORDS,
 ) -> list[Need]:
     """What the steps hold besides batches; if they are `made`, what they will hold on top of what they do.
-    `longest` are the bytes of the longest document, if that is known to be above a block."""
+    `long` says how long documents are, if some are known to be above a block."""
     groups = list(_grouped(settings.filters))
     kinds = {type(section) for group in groups for section in group}
     needs = []
     judged = [group for group in groups if _judged_here(group[0])]
     if judged:
         scratch = sum(quality.scratch_bytes(group, settings.max_document_bytes, threads) for group in judged)
-        expected = sum(quality.expected_scratch_bytes(group, longest, threads) for group in judged)
+        expected = sum(quality.expected_scratch_bytes(group, long.longest, threads) for group in judged)
         needs.append(Need("quality filters", scratch, expected=expected))
     if any(isinstance(section, filters.Language) and section.model is None for section in settings.filters):
         held = 0 if made else LANGUAGE_BYTES
@@ -130,7 +136,8 @@ def step_needs(
     blocklists = [section for section in settings.filters if isinstance(section, filters.BlockList)]
     if blocklists:
         each = sum(searching_bytes(section, settings.max_document_bytes) for section in blocklists)
-        needs.append(Need("block lists", threads * each, expected=0))
+        likely = min(each, long.longest) * min(threads, long.together)
+        needs.append(Need("block lists", threads * each, expected=likely))
         if not made:
             needs.append(Need(PATTERNS, sum(map(blocklist_bytes, blocklists))))
     url_filters = [section for section in settings.filters if isinstance(section, filters.Url)]
@@ -139,9 +146,9 @@ def step_needs(
         needs.append(Need("patterns in URLs", threads * each, expected=0))
         if not made:
             needs.append(Need(URL_LISTS, sum(map(url_bytes, url_filters)), remedy="shorten the lists"))
-    needs += fasttext_needs(settings.filters, settings.max_document_bytes, threads, made=made)
+    needs += fasttext_needs(settings.filters, settings.max_document_bytes, threads, made=made, long=long)
     if filters.Ftfy in kinds:
-        needs.append(ftfy_need(settings.max_document_bytes))
+        needs.append(ftfy_need(settings.max_document_bytes, long))
     cleaners = [section for section in settings.filters if isinstance(section, filters.Lines)]
     if cleaners:
         needs.append(Need("lines to remove", sum(map(lines_bytes, cleaners))))

@@ -35,6 +35,7 @@ from krill.config.web_filters import LABEL_PREFIX, FastText
 from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_buffers
 from krill.corpus.documents import Documents
+from krill.corpus.long_records import LongRecords
 from krill.errors import ConfigError, InputError
 from krill.text.step import drop, with_new_statistics
 
@@ -181,7 +182,7 @@ class FastTextLanguages:
 
 
 def fasttext_needs(
-    sections: Sequence[Section], max_document_bytes: int, threads: int, *, made: bool
+    sections: Sequence[Section], max_document_bytes: int, threads: int, *, made: bool, long: LongRecords
 ) -> Iterator[Need]:
     """What the models of these sections hold, each file once, and what threads hold beside them."""
     paths = {
@@ -192,7 +193,9 @@ def fasttext_needs(
     if not paths:
         return
     scratch = threads * SCRATCH_PER_BYTE * max_document_bytes
-    yield Need("words for fastText", scratch, expected=threads * EXPECTED_SCRATCH_BYTES)
+    likely = threads * EXPECTED_SCRATCH_BYTES
+    likely += SCRATCH_PER_BYTE * long.longest * min(threads, long.together)
+    yield Need("words for fastText", scratch, expected=likely)
     if not made:
         yield Need(
             FASTTEXT_MODELS, sum(map(model_bytes, sorted(paths))), remedy="use a quantised model (.ftz)"

@@ -30,6 +30,7 @@ from krill.budget import Kind, Need
 from krill.config import filters
 from krill.corpus.buffers import text_buffers, text_column_of
 from krill.corpus.documents import Documents
+from krill.corpus.long_records import NO_LONG_RECORDS, LongRecords
 from krill.errors import MissingExtra
 from krill.text.point_sets import POINTS, point_set
 from krill.text.step import with_texts
@@ -45,9 +46,13 @@ _RANGE: Final = re.compile("([^\x00-\x7f])-([^\x00-\x7f])")
 _HANGUL: Final = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))
 
 
-def ftfy_need(max_document_bytes: int) -> Need:
+def ftfy_need(max_document_bytes: int, long: LongRecords = NO_LONG_RECORDS) -> Need:
+    """If documents are known to be `long`, one is mended while others go; of a single one fewer copies."""
     longest = HELD_PER_BYTE * max_document_bytes
-    return Need("ftfy", LOADED_BYTES + longest, Kind.WATCHED, expected=LOADED_BYTES + EXPECTED_BYTES)
+    expected = LOADED_BYTES + max(
+        EXPECTED_BYTES, HELD_PER_BYTE * long.longest // (2 if long.together == 1 else 1)
+    )
+    return Need("ftfy", LOADED_BYTES + longest, Kind.WATCHED, expected=expected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,18 +24,20 @@ WORD_CACHE: Final = "word cache"
 BY_HUGGING_FACE: Final = "encoding by Hugging Face"
 
 
-def encoder_needs(config: TokenizerConfig, max_document_bytes: int, threads: int = 1) -> list[Need]:
-    """What the plan must set aside for the tokenizer of this config."""
+def encoder_needs(
+    config: TokenizerConfig, max_document_bytes: int, threads: int = 1, busy: int | None = None
+) -> list[Need]:
+    """What the plan must set aside for the tokenizer of this config; so many threads will be `busy`."""
     if config.builtin is not None:
         return []
-    return file_needs(config_file(config), max_document_bytes, threads)
+    return file_needs(config_file(config), max_document_bytes, threads, busy)
 
 
-def file_needs(file: Path, max_document_bytes: int, threads: int) -> list[Need]:
+def file_needs(file: Path, max_document_bytes: int, threads: int, busy: int | None = None) -> list[Need]:
     """The same for a tokenizer file, of which no more than an outline is read."""
     outline = outline_of(file)
     if fallback_reason(file) is None:
-        return _native_needs(outline, max_document_bytes, threads)
+        return _native_needs(outline, max_document_bytes, threads, threads if busy is None else busy)
     return _library_needs(outline, max_document_bytes, threads)
 
 
@@ -102,7 +104,7 @@ def share_of(plan: Plan | None, name: str) -> int:
     return plan.share(name)
 
 
-def _native_needs(outline: Outline, max_document_bytes: int, threads: int) -> list[Need]:
+def _native_needs(outline: Outline, max_document_bytes: int, threads: int, busy: int) -> list[Need]:
     from krill.tokenizer.native import LEAST_CACHE, MERGED_PER_BYTE, NORMALISED_PER_BYTE, USEFUL_CACHE
 
     held = outline.native()
@@ -111,7 +113,13 @@ def _native_needs(outline: Outline, max_document_bytes: int, threads: int) -> li
         *([Need("normalised documents", longest, expected=0, during="encode")] if longest else []),
         Need("tokenizer", held.always),
         Need("reading the tokenizer", held.reading - held.always, Kind.WATCHED, during="start"),
-        Need(WORD_CACHE, LEAST_CACHE * threads, useful=USEFUL_CACHE * threads, during="encode"),
+        Need(
+            WORD_CACHE,
+            LEAST_CACHE * threads,
+            useful=USEFUL_CACHE * threads,
+            expected=lambda share: share * busy // threads,  # a thread has its own when it first encodes
+            during="encode",
+        ),
         Need(
             "a document that is one word",
             max_document_bytes * MERGED_PER_BYTE,

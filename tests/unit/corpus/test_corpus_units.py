@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from krill.corpus import DatasetSource, Unit, byte_files
+from krill.corpus.long_records import LongRecords
 from krill.corpus.readers import BLOCKS_PER_UNIT
 from properties import tried
 
@@ -227,32 +228,53 @@ def test_a_long_search_for_the_end_of_a_record_says_where_it_is(
     assert all(message.startswith(line) for message in caplog.messages)
 
 
+def reference_long_records(lengths: list[int], block: int, largest: int) -> LongRecords:
+    """By looking at each record."""
+    groups: list[list[int]] = [[]]
+    short = 0
+    for length in lengths:
+        if length <= block:
+            short += length
+        else:
+            if short > block:
+                groups.append([])
+            groups[-1].append(length)
+            short = 0
+    together, size = max(
+        (sum(each // largest + (each % largest > block) for each in group), sum(group)) for group in groups
+    )
+    return LongRecords(
+        max((min(each, largest) for each in lengths if each > block), default=0), together, size
+    )
+
+
 @_FILES
 @given(
     lengths=st.lists(st.one_of(st.integers(1, 60), st.integers(1, 3000)), min_size=1, max_size=30),
-    block=st.integers(16, 200),
+    block=st.integers(30, 200),
     largest=st.integers(200, 2000),
 )
-def test_the_longest_record_is_found_without_reading_all(
+def test_records_longer_than_a_block_are_found_without_reading_all(
     tmp_path: Path, lengths: list[int], block: int, largest: int
 ) -> None:
-    for name, data in (
-        ("a.jsonl", b"".join(b"x" * (length - 1) + b"\n" for length in lengths)),
-        ("a.txt", SEPARATOR.encode().join(b"x" * length for length in lengths)),
+    for name, data, whole in (
+        ("a.jsonl", b"".join(b"x" * (length - 1) + b"\n" for length in lengths), lengths),
+        (
+            "a.txt",
+            SEPARATOR.encode().join(b"x" * length for length in lengths),
+            [*(length + len(SEPARATOR) for length in lengths[:-1]), lengths[-1]],
+        ),
     ):
         path = tmp_path / name
         path.write_bytes(data)
         corpus = corpus_of(path, unit_bytes=block * BLOCKS_PER_UNIT, max_document_bytes=largest)
-        longest = max(lengths) + (len(SEPARATOR) if name == "a.txt" else 0)
-        step = max(block, len(data) // 512)
-        found = corpus.longest_record()
-        if longest > 2 * step:
-            assert min(longest - len(SEPARATOR), largest) <= found <= min(longest + step, largest)
-        elif found:
-            assert longest > step
+        assert corpus.long_records() == reference_long_records(whole, block, largest)
 
 
-def test_the_longest_record_of_compressed_files_is_not_known(tmp_path: Path) -> None:
+def test_the_long_records_of_compressed_files_are_not_known(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(compress(b"x" * 5000 + b"\n", ".gz"))
-    assert corpus_of(path, unit_bytes=100 * BLOCKS_PER_UNIT, max_document_bytes=2000).longest_record() == 0
+    assert (
+        corpus_of(path, unit_bytes=100 * BLOCKS_PER_UNIT, max_document_bytes=2000).long_records()
+        == LongRecords()
+    )

@@ -60,6 +60,8 @@ ENCODING: Final = "blocks being encoded"
 # Bytes of a block for each of its tokens, most often.
 EXPECTED_TOKEN: Final = 1.5
 EXPECTED_CHAT_TOKEN: Final = 4.0
+# On top of a long document that words are found in: its normal form, and ids while they grow.
+EXPECTED_LONG: Final = 0.75
 # The log of the tables that say what all units gave to each stream; a name on disk.
 _STREAMS: Final = "runs"
 
@@ -103,15 +105,23 @@ class Encode(PipelineStage):
             return
         is_chat = sizing.config.is_chat
         each = EXPECTED_CHAT_TOKEN if is_chat else EXPECTED_TOKEN
-        expected = sizing.block + int(each * sizing.tokens_per_byte * sizing.block) + MB
-        if settings.filters:  # most of what they have passed is in blocks that are not full
-            expected //= 2
-        if sizing.processes and "encode" in step_stages(sizing.config):
-            # Rendering takes longer: one block less is there at once.
-            expected = expected * sizing.threads // (sizing.threads + 1)
+
+        def expected(nbytes: int) -> int:
+            held = nbytes + int(each * sizing.tokens_per_byte * nbytes) + MB
+            if nbytes > sizing.block and sizing.config.tokenizer.builtin is None:
+                held += int(EXPECTED_LONG * nbytes)
+            if settings.filters:  # most of what they have passed is in blocks that are not full
+                held //= 2
+            if sizing.processes and "encode" in step_stages(sizing.config):
+                # Rendering takes longer: one block less is there at once.
+                held = held * sizing.threads // (sizing.threads + 1)
+            return held
+
         cost = chat_cost if is_chat else encode_cost
         yield sizing.blocks_in_flight(ENCODING, "encode", cost, expected)
-        yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, sizing.threads)
+        threads = sizing.threads
+        busy = min(threads, sizing.in_flight)
+        yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, threads, busy)
 
     @staticmethod
     def predict(expected: ExpectedInput) -> StageCost | None:

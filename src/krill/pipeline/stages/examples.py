@@ -46,7 +46,7 @@ class KeepExamples(PipelineStage):
     @staticmethod
     def needs(sizing: Sizing) -> Iterator[Need]:
         if sizing.config.preprocess.samples:
-            yield sizing.blocks_in_flight(READING, EXAMPLES, reading_cost, sizing.block + MB)
+            yield sizing.blocks_in_flight(READING, EXAMPLES, reading_cost, lambda nbytes: nbytes + MB)
 
     def tasks(self) -> Iterable[int]:
         return [0]

@@ -46,6 +46,7 @@ from krill.pipeline.surviving_units import (
 from krill.storage import CommitLog
 from krill.storage.commits import UnitFiles
 from krill.text import Step
+from krill.text.build import judges_words
 from krill.text.clean import valid_text
 
 Hashed = Literal["document", "paragraph", "line"]
@@ -62,8 +63,17 @@ def scan_cost(nbytes: int) -> int:
 
 
 def scan_needs(sizing: Sizing) -> Iterator[Need]:
-    """Blocks being scanned; most are neither spilled nor matched, and filters leave less of them."""
-    expected = (3 if sizing.config.preprocess.filters else 6) * sizing.block // 4 + MB // 2
+    """Blocks being scanned; most are neither spilled nor matched, and filters leave less of them. A long
+    document is kept as a whole: spilled, but one at a time where filters hold its words beside it."""
+    settings = sizing.config.preprocess
+    usual = long = 6
+    if settings.filters:
+        one_at_a_time = 4 if sizing.threads == 1 else 6
+        usual, long = 3, one_at_a_time if judges_words(settings) else 10
+
+    def expected(nbytes: int) -> int:
+        return (usual if nbytes <= sizing.block else long) * nbytes // 4 + MB // 2
+
     yield sizing.blocks_in_flight(SCANNING, "scan", scan_cost, expected)
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from krill.budget import Kind, Need
 from krill.corpus import Documents
+from krill.corpus.long_records import NO_LONG_RECORDS, LongRecords
 from krill.dataset import ShardInfo, TextPart, TextShardWriter
 from krill.dataset.shard import text_shard_name
 from krill.engines import StageReport
@@ -44,9 +45,11 @@ def text_cost(nbytes: int) -> int:
     return 5 * nbytes + 3 * MB
 
 
-def expected_text(nbytes: int, shards: int) -> int:
-    """The same of most blocks, with so many being written at once."""
-    return (4 * nbytes + 3 * MB) * shards + 8 * MB * (shards - 1)
+def expected_text(nbytes: int, shards: int, long: LongRecords = NO_LONG_RECORDS) -> int:
+    """The same of most blocks, with so many being written at once, and of up to three `long` records."""
+    ordinary = (4 * nbytes + 3 * MB) * shards + 8 * MB * (shards - 1)
+    large = long.longest * min(12, 4 * long.together + 1)
+    return max(ordinary, ordinary - 4 * nbytes + large)
 
 
 class TextShards(PipelineStage):
@@ -69,7 +72,7 @@ class TextShards(PipelineStage):
         cost = text_cost(sizing.largest)
 
         def expected(share: int) -> int:
-            return min(expected_text(sizing.block, min(shards, share // cost)), touched - code)
+            return min(expected_text(sizing.block, min(shards, share // cost), sizing.long), touched - code)
 
         yield Need(
             WRITING,
