@@ -110,10 +110,6 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
             "its model falls back to bytes where letters stand for bytes",
         ),
         (
-            {"model": {**UNIGRAM, "byte_fallback": True}, "added_tokens": []},
-            "its model falls back to bytes where letters stand for bytes",
-        ),
-        (
             {"model_byte_fallback": True, "model_end_of_word_suffix": "</w>"},
             "its model falls back to bytes and marks the parts of words",
         ),
@@ -170,6 +166,7 @@ def test_what_is_not_native_has_a_reason(tmp_path, content, sections, reason) ->
         {"model_vocab": {"a": 0, "Ġ": 1}, "model_merges": [], "added_tokens": []},
         {"model": UNIGRAM, "pre_tokenizer": METASPACE, "added_tokens": []},
         {"model": {**UNIGRAM, "byte_fallback": True}, "pre_tokenizer": None, "added_tokens": []},
+        {"model": {**UNIGRAM, "byte_fallback": True}, "added_tokens": []},
         {
             "model": WORD_PIECE,
             "pre_tokenizer": {"type": "BertPreTokenizer"},
