@@ -6,7 +6,8 @@
 //
 // Steps only cut, or only rewrite. `Metaspace` is a rewriting step (spaces become its character, which is
 // also put in front) and one that cuts; `ByteLevel` is one that puts a space in front, one that cuts, and one
-// that writes bytes as letters, which is left out where nothing comes after it: then tokens are bytes.
+// that writes bytes as letters, which is left out where what comes after it can take bytes for letters: then
+// tokens are bytes.
 // Each step treats each piece that the one before has made as a text of its own.
 //
 // A worker first calls `prepare`, which does everything up to the last step that rewrites: the text becomes

@@ -164,7 +164,7 @@ def _word_piece(spec: ModelSpec) -> _native.Model:
 
     prefix = spec.section["continuing_subword_prefix"]
     most = spec.section["max_input_chars_per_word"]
-    if not isinstance(prefix, str) or type(most) is not int or most < 0:
+    if not isinstance(prefix, str) or type(most) is not int or not 0 <= most < 2**64:
         raise ValueError("its WordPiece model has a prefix or a limit of characters of the wrong kind")
     arrays = (spec.tokens, spec.offsets, spec.flags)
     return _native.WordPiece(*arrays, _known(spec.unknown), prefix.encode(), most, spec.byte_level)

@@ -233,6 +233,10 @@ def test_settings_that_change_nothing_don_t_make_it_slow(tmp_path, content, sect
         ({"model_merges": [["a", "b", "c"]]}, "its merges are not pairs"),
         ({"model_continuing_subword_prefix": "##"}, "second token is shorter than continuing_subword_prefix"),
         (
+            {"model": {**WORD_PIECE, "max_input_chars_per_word": 2**64}, "added_tokens": []},
+            "its WordPiece model has a prefix or a limit of characters of the wrong kind",
+        ),
+        (
             {"model": {**UNIGRAM, "unk_id": 7}, "added_tokens": []},
             r"its unk_id is 7, and its vocabulary has 7 pieces",
         ),
