@@ -33,7 +33,7 @@ CUT: Final = "the file ends inside of it"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MemberChunk:
     """Decoded bytes; `begins` if a member does with them. One with a `fault` has none, and nothing more comes
     of its member."""
 
@@ -53,7 +53,7 @@ class GzipMembers:
         self._kept = bytearray()
         """Of the member being decoded, what was given to the decoder."""
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[MemberChunk]:
         while self._skip_padding():
             fault = yield from self._member()
             if fault is not None:
@@ -75,7 +75,7 @@ class GzipMembers:
         self._buffer += read
         return bool(read)
 
-    def _member(self) -> Generator[Piece, None, Piece | None]:
+    def _member(self) -> Generator[MemberChunk, None, MemberChunk | None]:
         """One member; returns the piece that says what is wrong with it."""
         decoder = zlib.decompressobj(_GZIP)
         self._kept.clear()
@@ -92,15 +92,15 @@ class GzipMembers:
                     fault = str(error)
             if fault is not None:
                 if first:
-                    yield Piece(first, begins=True)
-                return Piece(b"", begins=first == b"", fault=fault)
+                    yield MemberChunk(first, begins=True)
+                return MemberChunk(b"", begins=first == b"", fault=fault)
             if first is not None:
                 first += decoded
                 if len(first) >= len(self._mark) or decoder.eof:
-                    yield Piece(first, begins=True)
+                    yield MemberChunk(first, begins=True)
                     first = None
             elif decoded:
-                yield Piece(decoded)
+                yield MemberChunk(decoded)
         return None
 
     def _decode(self, decoder: zlib._Decompress) -> bytes:

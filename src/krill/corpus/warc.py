@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from krill.corpus.blocks import FileBlock, SequentialFile, SizedBlock
 from krill.corpus.documents import Documents
 from krill.corpus.formats import Compression, CorpusFile
-from krill.corpus.gzip_members import CUT, GzipMembers, Piece
-from krill.corpus.pages import PAGE_REASONS, Page, header_fields, http_page, page_documents, plain_page
+from krill.corpus.gzip_members import CUT, GzipMembers, MemberChunk
+from krill.corpus.pages import PAGE_REASONS, WebPage, header_fields, http_page, page_documents, plain_page
 from krill.corpus.streams import DecodedStream, input_errors, open_raw
 from krill.errors import InputError
 
@@ -72,9 +72,9 @@ class WarcBlock(FileBlock):
         return page_documents(self.source, pages, counts)
 
 
-def _page(record: Record, limit: int) -> Page | str:
+def _page(record: Record, limit: int) -> WebPage | str:
     fields, content = record.fields, memoryview(record.content)
-    page = Page(
+    page = WebPage(
         record.offset,
         b"",
         fields.get(b"warc-target-uri", b"").strip(b"<>"),
@@ -248,7 +248,7 @@ class _Window:
     def __init__(self, file: CorpusFile, start: int) -> None:
         self._file = file
         self._source, self._pieces = _open_pieces(file)
-        self._next: Piece | None = None
+        self._next: MemberChunk | None = None
         """A piece of the member behind the one that `data` is of."""
         self.data = bytearray()
         self.offset = 0
@@ -341,16 +341,16 @@ class _Window:
             self._add(piece)
         return True
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: MemberChunk) -> None:
         self.data += piece.data
         self.fault = piece.fault
 
 
-def _open_pieces(file: CorpusFile) -> tuple[Any, Iterator[Piece]]:
+def _open_pieces(file: CorpusFile) -> tuple[Any, Iterator[MemberChunk]]:
     """What to close in the end, and the pieces."""
     if file.compression is not Compression.GZIP:
         stream = DecodedStream(file)
-        return stream, (Piece(chunk) for _, chunk in stream.chunks())
+        return stream, (MemberChunk(chunk) for _, chunk in stream.chunks())
     with input_errors(file):
         raw = open_raw(file)
     return raw, GzipMembers(raw, _MARK).pieces()
