@@ -40,7 +40,8 @@ def assert_equal(written: Section, texts: list[str], ids_to_decode: list[int] | 
     library.no_truncation()
     library.no_padding()
     found = looked_for(library, spec.added)
-    assume(len(found) == len(set(found)))  # which of two equal ones it is changes from call to call
+    if len(found) > len(set(found)):
+        assume(False)  # which of two equal ones the library finds changes from call to call
     if "" in found:  # the library finds it at each byte, and panics within characters
         with pytest.raises(InputError, match="normalizer leaves nothing of the added token"):
             NativeEncoder(Path("tokenizer.json"), "", spec, 100_000, 1)
