@@ -1,12 +1,14 @@
 """Encode with the tokenizers of many model families: Krill beside those of its peers that load them.
 
-In: folders or files of tokenizers (`tokenizer.json`, or `.json.xz`). A list of strings goes in, cold, in
+In: folders or files of tokenizers (`tokenizer.json`, or `.json.xz`), those of the shared data if none are
+named. A list of strings goes in, cold, in
 a process of its own for each encoder; MB/s is over the encoding alone. Special tokens in the text are
-read as such by all; of those around it only Krill writes any, as not all of its peers can. Three more
-tokenizers are trained on the first documents by Hugging Face's library or by Krill: one of 32,000 tokens
-with GPT-2's pattern, of whose speed every family's is also stated as a share; Unigram with the form NFKC
-(that of SentencePiece's charsmap, where `sentencepiece` is installed) and Metaspace; WordPiece with
-BERT's normalizer and pre-tokenizer.
+read as such by all; of those around it only Krill writes any, as not all of its peers can. More tokenizers
+are trained on the first documents by Hugging Face's library or by Krill: one of 32,000 tokens with GPT-2's
+pattern, of whose speed every family's is also stated as a share; Unigram with the form NFKC (that of
+SentencePiece's charsmap, where `sentencepiece` is installed) and Metaspace; WordPiece with BERT's normalizer
+and pre-tokenizer; BPE with the sections of CLIP. Two have the sections of Falcon and T5 around the first two
+of these vocabularies.
 
 No text comes twice, since what repeats flatters a cache that never forgets: first the sample, Markdown in
 ten-odd languages, each document once; then sources and text files of the standard library and of the
@@ -18,7 +20,7 @@ or pieces of them, found in Krill's cache, and missed bytes those that were merg
 Single turns scatter, on shared machines by half: all encoders of a tokenizer take turns, and the row is the
 turn of the median speed.
 
-    python benchmarks/encode_families.py TOKENIZER... --mb 100 --threads 1 2 --peers-python PATH
+    python benchmarks/encode_families.py --peers-python PATH
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import run_measured
-from real_text import installed_texts, real_texts
+from real_text import SHARED_DATA, installed_texts, real_texts
 from results import Row, again
 
 MB = 10**6
@@ -72,6 +74,34 @@ def peers_encoder(name: str, file: str, threads: int) -> tuple[Encode, Callable[
     peers = sys.modules[spec.name] = module_from_spec(spec)
     spec.loader.exec_module(peers)
     return peers.ENCODERS[name](peers.EncodeJob(file, threads)), dict
+
+
+CLIP_WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+# Pre-tokenizers around the model of another tokenizer.
+RESHAPED: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "falcon": (
+        "gpt2-like",
+        [
+            {"type": "Punctuation", "behavior": "Contiguous"},
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            {"type": "Digits", "individual_digits": False},
+            {
+                "type": "Split",
+                "pattern": {"Regex": "[0-9][0-9][0-9]"},
+                "behavior": "Isolated",
+                "invert": False,
+            },
+        ],
+    ),
+    "t5": (
+        "unigram",
+        [
+            {"type": "WhitespaceSplit"},
+            {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+        ],
+    ),
+}
+BUILT = ("unigram", "wordpiece", "clip", *RESHAPED)
 
 
 ENCODERS = ("krill", "fastokens", "gigatoken", "tokenizers", "tokie")
@@ -191,12 +221,12 @@ def charsmap_of_sentencepiece(few: Path, folder: Path) -> bytes | None:
 
 
 def trained_by_library(kind: str, few: Path, folder: Path) -> Path:
-    """Unigram or WordPiece, 16,000 tokens."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    """Unigram, WordPiece or BPE as CLIP's, 16,000 tokens."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     lines = few.read_text().splitlines()
     texts = [json.loads(line) for line in lines[: max(1, len(lines) * TRAINED_MB // LIBRARY_MB)]]
-    options = {"vocab_size": 16_000, "show_progress": False}
+    options: dict[str, Any] = {"vocab_size": 16_000, "show_progress": False}
     trainer: Any
     if kind == "unigram":
         charsmap = charsmap_of_sentencepiece(few, folder)
@@ -204,6 +234,19 @@ def trained_by_library(kind: str, few: Path, folder: Path) -> Path:
         tokenizer.normalizer = normalizers.Precompiled(charsmap) if charsmap else normalizers.NFKC()
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         trainer = trainers.UnigramTrainer(unk_token="<unk>", special_tokens=["<unk>"], **options)
+    elif kind == "clip":
+        tokenizer = Tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"))
+        steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
+        tokenizer.normalizer = normalizers.Sequence(steps)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(CLIP_WORDS), "removed", invert=True),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        options |= {"end_of_word_suffix": "</w>", "initial_alphabet": alphabet}
+        trainer = trainers.BpeTrainer(special_tokens=["<|endoftext|>"], **options)
     else:
         tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
         tokenizer.normalizer = normalizers.BertNormalizer()
@@ -214,6 +257,28 @@ def trained_by_library(kind: str, few: Path, folder: Path) -> Path:
     path.parent.mkdir()
     tokenizer.save(str(path))
     return path
+
+
+def reshaped(kind: str, vocabulary: Path, folder: Path) -> Path:
+    """Another tokenizer's model behind the pre-tokenizer of Falcon or T5."""
+    spec = json.loads(vocabulary.read_bytes())
+    path = folder / kind / "tokenizer.json"
+    path.parent.mkdir()
+    steps = {"type": "Sequence", "pretokenizers": RESHAPED[kind][1]}
+    path.write_text(json.dumps({**spec, "pre_tokenizer": steps}))
+    return path
+
+
+def built(kinds: Sequence[str], documents: Path, folder: Path) -> list[Path]:
+    """The one with GPT-2's pattern, then those asked for."""
+    files = {"gpt2-like": trained(documents, folder)}
+    for kind in dict.fromkeys(RESHAPED[kind][0] if kind in RESHAPED else kind for kind in kinds):
+        if kind not in files:
+            files[kind] = trained_by_library(kind, documents, folder)
+    for kind in kinds:
+        if kind in RESHAPED:
+            files[kind] = reshaped(kind, files[RESHAPED[kind][0]], folder)
+    return [files[kind] for kind in ("gpt2-like", *kinds)]
 
 
 def row(found: dict[str, Any], encoder: str) -> Row:
@@ -228,13 +293,14 @@ def row(found: dict[str, Any], encoder: str) -> Row:
 def main() -> None:
     """The table; or, in a process that this one has started, one encoder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("tokenizers", nargs="+")
+    published = sorted(map(str, (SHARED_DATA / "tokenizers").glob("*.tokenizer.json.xz")))
+    parser.add_argument("tokenizers", nargs="*", default=published)
     parser.add_argument("--mb", type=int, default=100)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--turns", type=int, default=5, help="all encoders take part in each of so many")
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS[:-1]), choices=ENCODERS)
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers")
-    parser.add_argument("--trained", nargs="*", default=["unigram", "wordpiece"])
+    parser.add_argument("--trained", nargs="*", default=list(BUILT), choices=BUILT)
     parser.add_argument("--once", help=argparse.SUPPRESS)
     parser.add_argument("--documents", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -245,8 +311,8 @@ def main() -> None:
         folder = Path(name)
         documents = write_documents(folder / "documents", options.mb * MB)
         few = write_documents(folder / "few", min(LIBRARY_MB, options.mb) * MB)
-        files = [trained(few, folder), *(unpacked(Path(given), folder) for given in options.tokenizers)]
-        files += [trained_by_library(kind, few, folder) for kind in options.trained]
+        own, *others = built(options.trained, few, folder)
+        files = [own, *(unpacked(Path(given), folder) for given in options.tokenizers), *others]
         results = again("encode_families")
         for threads in options.threads:
             for file in files:

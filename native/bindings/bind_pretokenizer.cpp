@@ -1,4 +1,5 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -37,6 +39,14 @@ BoundStep words_of(const std::string& name) {
   const auto pattern = text::pattern_named(name);
   if (!pattern) throw std::invalid_argument("no pattern is named `" + name + "`");
   return {tokenizer::make_words(*pattern)};
+}
+
+// Nothing where only the letters themselves can be cut.
+std::optional<BoundStep> over_letters(const BoundStep& step) {
+  const auto* const cut = std::get_if<tokenizer::StepPtr>(&step.item);
+  auto over = cut ? (*cut)->over_letters() : nullptr;
+  if (!over) return std::nullopt;
+  return BoundStep{std::move(over)};
 }
 
 BoundStep rewrite_of(const std::string& replacement, const std::string& prefix, const std::string& where) {
@@ -119,7 +129,8 @@ void bind_pretokenizer(nb::module_& m) {
           "fixed_length", [](size_t length) { return BoundStep{make_fixed_length(length)}; },
           nb::arg("length"))
       .def_static("rewrite", &rewrite_of, nb::arg("replacement"), nb::arg("prefix"), nb::arg("where"))
-      .def_static("letters", [] { return BoundStep{Rewrite{.letters = true}}; });
+      .def_static("letters", [] { return BoundStep{Rewrite{.letters = true}}; })
+      .def("over_letters", &over_letters);
   nb::class_<PreTokenizer>(m, "PreTokenizer")
       .def(nb::new_(&pre_tokenizer_of), nb::arg("steps"))
       .def("cut", &cut_all, nb::arg("text"), nb::arg("is_start") = true, nb::arg("capacity") = size_t{4096})

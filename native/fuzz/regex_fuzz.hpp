@@ -16,6 +16,7 @@
 
 #include "fuzz/readers_fuzz.hpp"
 #include "regex/regex.hpp"
+#include "tokenizer/byte_letters.hpp"
 #include "tokenizer/pretokenizer.hpp"
 
 namespace krill::fuzz {
@@ -214,7 +215,27 @@ inline std::vector<uint32_t> cut_plainly(const std::vector<tokenizer::StepPtr>& 
   return ends;
 }
 
-// Sequences of steps, which may have become one.
+// A step over the bytes of a text cuts where it cuts the letters that stand for them.
+inline void check_over_letters(const tokenizer::StepPtr& step, const std::string& text) {
+  const tokenizer::StepPtr over = step->over_letters();
+  if (!over) return;
+  const std::vector<uint8_t> bytes(text.begin(), text.end());
+  std::vector<uint8_t> letters(2 * bytes.size());
+  std::vector<uint32_t> begins;  // of letters
+  uint8_t* out = letters.data();
+  for (const uint8_t byte : bytes) {
+    begins.push_back(static_cast<uint32_t>(out - letters.data()));
+    out = tokenizer::write_letter(out, byte);
+  }
+  letters.resize(static_cast<size_t>(out - letters.data()));
+  begins.push_back(static_cast<uint32_t>(letters.size()));
+  std::vector<uint32_t> ends = cut_plainly({over}, bytes);
+  for (uint32_t& end : ends)
+    end = begins[end & ~tokenizer::Step::kDropped] | (end & tokenizer::Step::kDropped);
+  require(ends == cut_plainly({step}, letters), "pre-tokenizer: bytes are cut otherwise than letters");
+}
+
+// Sequences of steps, which may have become one, some of them over bytes.
 inline void fuzz_sequences(Settings settings) {
   try {
     std::vector<tokenizer::StepPtr> steps;
@@ -225,10 +246,13 @@ inline void fuzz_sequences(Settings settings) {
       steps.push_back(
           tokenizer::make_split(which < 200 ? std::string(kUsual[which % 5]) : pattern_from(settings),
                                 tokenizer::Behavior::isolated, false));
+      if (const auto over = count < 3 && settings.flag() ? steps.back()->over_letters() : nullptr)
+        steps.back() = over;
       items.emplace_back(steps.back());
     }
     const auto made = std::make_shared<tokenizer::PreTokenizer>(std::move(items));
     const std::string text = well_formed_text(settings);
+    for (const tokenizer::StepPtr& step : steps) check_over_letters(step, text);
     const std::vector<uint8_t> exact(text.begin(), text.end());
     const std::vector<uint32_t> expected = cut_plainly(steps, exact);
     require(cut_in_steps(made, exact, 4096) == expected, "pre-tokenizer: steps in one cut otherwise");

@@ -154,12 +154,18 @@ class ReplaceRegex final : public Normalizer {
     if (text.size() == 0) return;
     Rewriter rewriter(text);
     for_each_match(pattern_, text.data(), text.size(), [&](size_t begin, size_t end) {
+      // Most whitespace is a single space, and stays one.
+      if (!text.tracked() && is_content(text.data() + begin, end - begin)) return;
       rewriter.replace(begin, end, bytes_of(content_), content_.size());
     });
     rewriter.finish();
   }
 
  private:
+  bool is_content(const uint8_t* match, size_t size) const {
+    return size == content_.size() && std::memcmp(match, content_.data(), size) == 0;
+  }
+
   regex::Regex pattern_;
   std::string content_;
 };

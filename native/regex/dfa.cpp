@@ -191,6 +191,30 @@ void Dfa::make_cuts(const std::vector<bool>& just_matched, const std::vector<uin
   if (!matches_empty_) pairs_.build(symbols_, cuts_, stride_bits_);
 }
 
+Dfa Dfa::over_bytes(std::span<const uint16_t, 256> points) const {
+  Dfa bytes = *this;
+  bytes.symbols_ = symbols_.over_bytes(points);
+  bytes.pairs_ = {};
+  if (!matches_empty_) bytes.pairs_.build(bytes.symbols_, cuts_, stride_bits_);
+  return bytes;
+}
+
+ByteSet Dfa::kept_together() const {
+  const uint8_t most = symbols_.of_ascii('a');
+  const ByteSet set = ByteSet::of(symbols_, most);
+  // Either no match begins with one of them, or they all are one match.
+  const auto begins_none = [&](uint32_t row) { return steps_[row + most] == 0; };
+  if (std::ranges::all_of(start_rows_, begins_none)) return set;
+  uint32_t row = looks_back_ ? start_rows_[symbols_.begin()] : start_rows_[0];
+  for (std::vector<uint32_t> seen; std::ranges::find(seen, row) == seen.end();) {
+    if (!seen.empty() && (cuts_[row + symbols_.end()] & (kCut | kSpecial)) != kCut) return {};
+    if ((cuts_[row + most] & (kCut | kSpecial)) != 0) return {};
+    seen.push_back(row);
+    row = cuts_[row + most] >> kCutFlags;
+  }
+  return set;
+}
+
 std::vector<bool> Dfa::surely_matching() const {
   std::vector<bool> sure(steps_.size() / stride_, true);
   sure[0] = false;

@@ -12,10 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "regex/ascii_pairs.hpp"
 #include "regex/automaton.hpp"
+#include "regex/byte_set.hpp"
 #include "regex/match.hpp"
 #include "regex/symbols.hpp"
 
@@ -25,6 +27,13 @@ class Dfa {
  public:
   // Nothing if there would be too many states.
   static std::optional<Dfa> build(const Automaton& automaton);
+
+  // The same for texts of which each byte stands for a character: the code points of all bytes.
+  Dfa over_bytes(std::span<const uint16_t, 256> points) const;
+  bool reads_bytes() const { return symbols_.reads_bytes(); }
+  // Bytes that stay together: what consists of them alone is one stretch, here those that are classed as the
+  // letter a is. Only for an automaton over bytes.
+  ByteSet kept_together() const;
 
   // Whether it can match without taking a character.
   bool matches_empty() const { return matches_empty_; }

@@ -25,6 +25,11 @@ Regex::Regex(const Tree& tree) {
   }
 }
 
+std::optional<Regex> Regex::over_bytes(std::span<const uint16_t, 256> points) const {
+  if (!dfa_ || matches_empty_ || reads_bytes()) return std::nullopt;
+  return Regex(dfa_->over_bytes(points));
+}
+
 size_t Regex::bytes() const { return sizeof(*this) + (dfa_ ? dfa_->bytes() : backtracker_->bytes()); }
 
 bool Regex::find_within(const uint8_t* text, size_t size, size_t from, Match& match,

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "regex/backtracker.hpp"
 #include "regex/dfa.hpp"
@@ -40,6 +42,11 @@ class Regex {
   // a stretch between matches. Empty matches are stretches without length. Texts are below 2 GiB.
   size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const;
 
+  // The same for texts of which each byte stands for a character: the code points of all bytes. Nothing for
+  // patterns that are matched by backtracking or take no character, or that read bytes already.
+  std::optional<Regex> over_bytes(std::span<const uint16_t, 256> points) const;
+
+  bool reads_bytes() const { return dfa_ && dfa_->reads_bytes(); }
   bool is_dfa() const { return dfa_.has_value(); }
   const Dfa* dfa() const { return dfa_ ? &*dfa_ : nullptr; }
   // Whether `split` may write stretches without length.
@@ -47,6 +54,8 @@ class Regex {
   size_t bytes() const;
 
  private:
+  explicit Regex(Dfa dfa) : dfa_(std::move(dfa)) {}
+
   bool find_within(const uint8_t* text, size_t size, size_t from, Match& match, StepBudget& budget) const;
   size_t split_one_by_one(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                           size_t capacity) const;

@@ -65,6 +65,9 @@ bool Symbols::build(const std::vector<CodeSet>& sets) {
 bool Symbols::join(const std::vector<const Symbols*>& parts,
                    std::vector<std::vector<uint8_t>>& part_symbols) {
   part_symbols.assign(parts.size(), {});
+  reads_bytes_ = parts[0]->reads_bytes_;
+  if (!std::ranges::all_of(parts, [&](const Symbols* part) { return part->reads_bytes_ == reads_bytes_; }))
+    return false;
   std::map<std::vector<uint32_t>, uint8_t> numbers;
   std::map<std::vector<uint32_t>, uint32_t> pages;
   std::vector<uint32_t> key(parts.size());
@@ -87,6 +90,17 @@ bool Symbols::join(const std::vector<const Symbols*>& parts,
   count_ = numbers.size();
   std::copy_n(pages_.begin() + page_of_[0], ascii_.size(), ascii_.begin());
   return true;
+}
+
+Symbols Symbols::over_bytes(std::span<const uint16_t, 256> points) const {
+  Symbols bytes;
+  bytes.count_ = count_;
+  bytes.reads_bytes_ = true;
+  bytes.set_symbols_ = set_symbols_;
+  bytes.page_of_.assign(page_of_.size(), 0);
+  for (const uint16_t point : points) bytes.pages_.push_back(of_point(point));
+  std::copy_n(bytes.pages_.begin(), ascii_.size(), bytes.ascii_.begin());
+  return bytes;
 }
 
 }  // namespace krill::regex

@@ -8,6 +8,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "regex/code_set.hpp"
@@ -23,8 +24,12 @@ class Symbols {
   bool build(const std::vector<CodeSet>& sets);
 
   // Symbols that tell apart whatever any of `parts` does; writes for each part and symbol the part's symbol.
-  // False if there are too many.
+  // False if there are too many, or if only some of them read bytes.
   bool join(const std::vector<const Symbols*>& parts, std::vector<std::vector<uint8_t>>& part_symbols);
+
+  // The same for texts of which each byte stands for a character: the code points of all bytes.
+  Symbols over_bytes(std::span<const uint16_t, 256> points) const;
+  bool reads_bytes() const { return reads_bytes_; }
 
   // Characters have the numbers 0 to `count() - 1`.
   size_t count() const { return count_; }
@@ -51,7 +56,7 @@ class Symbols {
   size_t before(const uint8_t* text, size_t at) const {
     if (at == 0) return begin();
     size_t start = at - 1;
-    while (start > 0 && at - start < 4 && (text[start] & 0xc0) == 0x80) --start;
+    while (!reads_bytes_ && start > 0 && at - start < 4 && (text[start] & 0xc0) == 0x80) --start;
     size_t length = 0;
     return this->at(text, at, start, length);
   }
@@ -63,6 +68,10 @@ class Symbols {
 
   uint8_t at_wide(const uint8_t* text, size_t size, size_t at, size_t& length) const {
     const uint32_t lead = text[at];
+    if (reads_bytes_) {
+      length = 1;
+      return pages_[lead];
+    }
     const auto tail = [&](size_t place) { return text[at + place] & 0x3fu; };
     if (lead < 0xe0) {
       if (size - at >= 2) {
@@ -84,6 +93,7 @@ class Symbols {
   }
 
   size_t count_ = 0;
+  bool reads_bytes_ = false;  // then there is one page, of all bytes
   std::array<uint8_t, 128> ascii_{};
   std::vector<uint32_t> page_of_;
   std::vector<uint8_t> pages_;

@@ -33,12 +33,12 @@ AddedTokens::Pass::Found AddedTokens::Pass::widen(const text::TokenFinder::Match
                                                   size_t size, size_t done) const {
   const AddedToken& token = tokens_[match.token];
   Found found{match.start, match.end, token.id};
+  if (token.rstrip) found.end += whitespace_at_begin(text + match.end, size - match.end);
   if (token.lstrip) {
     // Whitespace that an earlier token took is not taken twice.
     if (done < match.start) found.begin -= whitespace_at_end(text + done, match.start - done);
-    found.begin = std::min(std::max(found.begin, done), match.end);
+    found.begin = std::min(std::max(found.begin, done), found.end);
   }
-  if (token.rstrip) found.end += whitespace_at_begin(text + match.end, size - match.end);
   return found;
 }
 

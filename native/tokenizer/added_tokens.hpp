@@ -94,7 +94,8 @@ void AddedTokens::Pass::split(const uint8_t* text, size_t size, Use&& use, const
     if (!fits(match, text, size)) continue;
     const Found found = widen(match, text, size, done);
     if (done < found.begin) use(done, found.begin, kNoToken);
-    use(found.begin, found.end, found.id);
+    // Nothing is left of a token that is whitespace and was taken by the one before.
+    if (found.begin < found.end) use(found.begin, found.end, found.id);
     done = found.end;
   }
   if (done < size) use(done, size, kNoToken);

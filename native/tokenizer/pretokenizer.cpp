@@ -133,7 +133,13 @@ PreTokenizer::PreTokenizer(std::vector<Item> items) : stages_(1) {
     stages_[number].keeps_bounds =
         rewrite.where != Rewrite::Where::everywhere || next.empty() || !next[0]->cuts_before(rewrite.prefix);
   }
-  for (Stage& stage : stages_) stage.steps = fused(std::move(stage.steps));
+  for (Stage& stage : stages_) {
+    stage.steps = fused(std::move(stage.steps));
+    stage.quiet_from = stage.steps.size();
+    while (stage.quiet_from > 0 && stage.steps[stage.quiet_from - 1]->kept_together()) --stage.quiet_from;
+    stage.together =
+        kept_together(stage.steps.data() + stage.quiet_from, stage.steps.size() - stage.quiet_from);
+  }
 }
 
 bool PreTokenizer::asks_for_start() const {
@@ -149,8 +155,10 @@ size_t PreTokenizer::bytes() const {
   return sum;
 }
 
-void PreTokenizerCutter::begin(const std::vector<StepPtr>& steps, size_t size) {
-  steps_ = &steps;
+void PreTokenizerCutter::begin(const Stage& stage, size_t size) {
+  const std::vector<StepPtr>& steps = stage.steps;
+  stage_ = &stage;
+  other_at_ = 0;
   size_ = size;
   outer_ = 0;
   has_inner_ = false;
@@ -158,14 +166,26 @@ void PreTokenizerCutter::begin(const std::vector<StepPtr>& steps, size_t size) {
   for (Level& level : levels_) level.size = level.from = level.next = level.count = 0;
 }
 
+// Whether all of a piece's bytes are kept together. Pieces come in order, so that each byte is read once.
+bool PreTokenizerCutter::is_whole(const uint8_t* text, const Piece& piece) {
+  if (other_at_ <= piece.begin) other_at_ = stage_->together.end_of(text, size_, piece.begin);
+  return other_at_ >= piece.end;
+}
+
+// Whether a piece that was made by `level` steps is left as it is by those behind.
+bool PreTokenizerCutter::is_final(const uint8_t* text, size_t level, Piece& piece) {
+  piece.whole |= level == stage_->steps.size() || (level == stage_->quiet_from && is_whole(text, piece));
+  return piece.dropped || piece.whole;
+}
+
 // The pieces that were there before these steps.
 bool PreTokenizerCutter::next_outer(Piece& piece) {
   if (bounds_.size() == 0) {
-    piece = {0, size_, false};
+    piece = {0, size_, false, false};
     return outer_++ == 0 && size_ != 0;
   }
   if (outer_ == bounds_.size()) return false;
-  piece = {outer_ == 0 ? 0 : bounds_[outer_ - 1], bounds_[outer_], false};
+  piece = {outer_ == 0 ? 0 : bounds_[outer_ - 1], bounds_[outer_], false, false};
   ++outer_;
   return true;
 }
@@ -177,14 +197,14 @@ bool PreTokenizerCutter::next_piece(const uint8_t* text, size_t level, Piece& pi
     if (own.next < own.count) {
       const uint32_t end = own.ends[own.next];
       const size_t before = own.next == 0 ? own.from : own.ends[own.next - 1] & ~kDropped;
-      piece = {own.begin + before, own.begin + (end & ~kDropped), (end & kDropped) != 0};
+      piece = {own.begin + before, own.begin + (end & ~kDropped), (end & kDropped) != 0, false};
       if (++own.next == own.count) own.from = end & ~kDropped;
       return true;
     }
     if (own.from == own.size) {
       Piece outer{};
       if (!next_piece(text, level - 1, outer)) return false;
-      if (outer.dropped) {
+      if (is_final(text, level - 1, outer)) {
         piece = outer;
         return true;
       }
@@ -193,16 +213,41 @@ bool PreTokenizerCutter::next_piece(const uint8_t* text, size_t level, Piece& pi
       own.from = 0;
     }
     own.next = 0;
-    own.count = (*steps_)[level - 1]->cut(text + own.begin, own.size, own.from, own.ends, kRoom, own.state);
+    own.count =
+        stage_->steps[level - 1]->cut(text + own.begin, own.size, own.from, own.ends, kRoom, own.state);
   }
 }
 
+// The pieces that are left as they are, up to the next byte that may be cut off.
+size_t PreTokenizerCutter::copy_whole(uint32_t* ends, size_t capacity) {
+  const size_t quiet_from = stage_->quiet_from;
+  if (quiet_from == 0 || quiet_from > levels_.size()) return 0;
+  for (size_t level = quiet_from; level < levels_.size(); ++level) {
+    if (levels_[level].next < levels_[level].count || levels_[level].from < levels_[level].size) return 0;
+  }
+  Level& own = levels_[quiet_from - 1];
+  const auto begin = static_cast<uint32_t>(own.begin);
+  size_t count = 0;
+  for (; own.next < own.count && count < capacity; ++own.next) {
+    const uint32_t end = own.ends[own.next];
+    if (begin + (end & ~kDropped) > other_at_) break;
+    ends[count++] = begin + end;
+    own.from = end & ~kDropped;
+  }
+  return count;
+}
+
 size_t PreTokenizerCutter::cut_levels(const uint8_t* text, uint32_t* ends, size_t capacity) {
+  const std::vector<StepPtr>& steps = stage_->steps;
   size_t count = 0;
   while (count < capacity) {
     if (!has_inner_) {
+      if (const size_t copied = copy_whole(ends + count, capacity - count)) {
+        count += copied;
+        continue;
+      }
       if (!next_piece(text, levels_.size(), inner_)) break;
-      if (inner_.dropped || steps_->empty()) {
+      if (is_final(text, levels_.size(), inner_)) {
         ends[count++] = static_cast<uint32_t>(inner_.end) | (inner_.dropped ? kDropped : 0);
         continue;
       }
@@ -210,8 +255,8 @@ size_t PreTokenizerCutter::cut_levels(const uint8_t* text, uint32_t* ends, size_
       inner_from_ = 0;
     }
     const size_t size = inner_.end - inner_.begin;
-    const size_t found = steps_->back()->cut(text + inner_.begin, size, inner_from_, ends + count,
-                                             capacity - count, inner_state_);
+    const size_t found = steps.back()->cut(text + inner_.begin, size, inner_from_, ends + count,
+                                           capacity - count, inner_state_);
     inner_from_ = ends[count + found - 1] & ~kDropped;
     for (const size_t end = count + found; count < end; ++count)
       ends[count] += static_cast<uint32_t>(inner_.begin);
@@ -222,10 +267,11 @@ size_t PreTokenizerCutter::cut_levels(const uint8_t* text, uint32_t* ends, size_
 
 size_t PreTokenizerCutter::cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                                size_t capacity) {
-  const std::vector<StepPtr>& steps = pre_tokenizer_->stages_.back().steps;
+  const PreTokenizer::Stage& stage = pre_tokenizer_->stages_.back();
+  const std::vector<StepPtr>& steps = stage.steps;
   if (bounds_.size() == 0 && steps.size() == 1)
     return steps[0]->cut(text, size, from, ends, capacity, inner_state_);
-  if (from == 0) begin(steps, size);
+  if (from == 0) begin(stage, size);
   return cut_levels(text, ends, capacity);
 }
 
@@ -275,7 +321,7 @@ void PreTokenizerCutter::prepare(normalize::Text& text, size_t start) {
     if (text.size() == 0) return;
     const Rewrite& rewrite = stages[stage].rewrite;
     if (stages[stage].steps.empty() && bounds_.size() == 0 && !changes(rewrite, text, start > 0)) continue;
-    begin(stages[stage].steps, text.size());
+    begin(stages[stage], text.size());
     cut_all(text.data(), text.size());
     rewrite_pieces(rewrite, text, start);
     if (bounds_.size() == 1 || !stages[stage].keeps_bounds) bounds_.truncate(0);

@@ -6,7 +6,8 @@
 //
 // Steps only cut, or only rewrite. `Metaspace` is a rewriting step (spaces become its character, which is
 // also put in front) and one that cuts; `ByteLevel` is one that puts a space in front, one that cuts, and one
-// that writes bytes as letters, which is left out where nothing comes after it: then tokens are bytes.
+// that writes bytes as letters, which is left out where what comes after it can take bytes for letters: then
+// tokens are bytes.
 // Each step treats each piece that the one before has made as a text of its own.
 //
 // A worker first calls `prepare`, which does everything up to the last step that rewrites: the text becomes
@@ -56,6 +57,9 @@ class PreTokenizer {
   struct Stage {
     std::vector<StepPtr> steps;
     Rewrite rewrite;
+    // From the step of this number on, all are over bytes and keep these together.
+    size_t quiet_from = 0;
+    regex::ByteSet together;
     // Whether the next stage has to know where pieces end; not if each begins with a character before which
     // it cuts.
     bool keeps_bounds = true;
@@ -78,6 +82,8 @@ class PreTokenizerCutter final : public WordCutter {
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) override;
 
  private:
+  using Stage = PreTokenizer::Stage;
+
   static constexpr size_t kRoom = 256;
 
   // The pieces of a step in the piece of the step before that is being cut.
@@ -95,12 +101,16 @@ class PreTokenizerCutter final : public WordCutter {
     size_t begin;
     size_t end;
     bool dropped;
+    bool whole;  // no later step cuts it
   };
 
-  void begin(const std::vector<StepPtr>& steps, size_t size);
+  void begin(const Stage& stage, size_t size);
+  bool is_whole(const uint8_t* text, const Piece& piece);
+  bool is_final(const uint8_t* text, size_t level, Piece& piece);
   bool next_outer(Piece& piece);
   bool next_piece(const uint8_t* text, size_t level, Piece& piece);
   size_t cut_levels(const uint8_t* text, uint32_t* ends, size_t capacity);
+  size_t copy_whole(uint32_t* ends, size_t capacity);
   void cut_all(const uint8_t* text, size_t size);
   bool changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const;
   void rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, size_t& start);
@@ -110,7 +120,8 @@ class PreTokenizerCutter final : public WordCutter {
   GrowingBuffer<uint32_t> bounds_;
   GrowingBuffer<uint32_t> cut_;  // all ends of a text
   // While a text is cut:
-  const std::vector<StepPtr>* steps_ = nullptr;
+  const Stage* stage_ = nullptr;
+  size_t other_at_ = 0;        // the next byte that is not kept together with those around it
   std::vector<Level> levels_;  // of all steps but the last
   size_t size_ = 0;
   size_t outer_ = 0;  // how many bounds were passed

@@ -11,6 +11,7 @@
 #include "regex/symbols.hpp"
 #include "regex/unicode.hpp"
 #include "text/byte_scan.hpp"
+#include "tokenizer/byte_letters.hpp"
 #include "tokenizer/pretokenizer_tables.hpp"
 #include "tokenizer/scanner_pattern.hpp"
 
@@ -57,10 +58,15 @@ class Stretches {
   uint32_t ends_[kRoom];
 };
 
+// Null for patterns that only letters can be matched with.
+StepPtr split_over_letters(const Regex& pattern, Behavior behavior, bool invert);
+
 class SplitStep final : public Step {
  public:
   SplitStep(Regex pattern, Behavior behavior, bool invert)
-      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {
+    if (behavior_ != Behavior::removed && pattern_.reads_bytes()) together_ = pattern_.dfa()->kept_together();
+  }
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
              uint32_t&) const override {
@@ -82,6 +88,9 @@ class SplitStep final : public Step {
   const regex::Dfa* automaton() const override {
     return behavior_ == Behavior::isolated && !pattern_.matches_empty() ? pattern_.dfa() : nullptr;
   }
+
+  StepPtr over_letters() const override { return split_over_letters(pattern_, behavior_, invert_); }
+  const regex::ByteSet* kept_together() const override { return together_.empty ? nullptr : &together_; }
 
  private:
   size_t cut_one_by_one(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
@@ -126,7 +135,13 @@ class SplitStep final : public Step {
   Regex pattern_;
   Behavior behavior_;
   bool invert_;
+  regex::ByteSet together_;
 };
+
+StepPtr split_over_letters(const Regex& pattern, Behavior behavior, bool invert) {
+  auto over = pattern.over_bytes(kLetterOfByte);
+  return over ? std::make_shared<SplitStep>(*std::move(over), behavior, invert) : nullptr;
+}
 
 // Pieces that end with an ASCII character.
 class EndsWithStep final : public Step {
@@ -144,6 +159,10 @@ class EndsWithStep final : public Step {
     return count;
   }
 
+  // No letter is a space.
+  StepPtr over_letters() const override {
+    return is_own_letter(byte_) ? std::make_shared<EndsWithStep>(byte_) : nullptr;
+  }
   size_t bytes() const override { return sizeof(*this); }
 
  private:
@@ -182,6 +201,7 @@ class BeginsWithStep final : public Step {
   size_t bytes() const override { return regex_.bytes(); }
   bool cuts_before(std::string_view character) const override { return character_ == character; }
   const regex::Dfa* automaton() const override { return regex_.dfa(); }
+  StepPtr over_letters() const override { return split_over_letters(regex_, Behavior::isolated, false); }
 
  private:
   uint8_t byte(size_t at) const { return static_cast<uint8_t>(character_[at]); }
@@ -216,6 +236,7 @@ class WordsStep final : public Step {
 
   size_t bytes() const override { return regex_.bytes(); }
   const regex::Dfa* automaton() const override { return regex_.dfa(); }
+  StepPtr over_letters() const override { return split_over_letters(regex_, Behavior::isolated, false); }
 
  private:
   static constexpr size_t kLooked = 64;
@@ -309,26 +330,30 @@ class FixedLengthStep final : public Step {
 
 class FusedStep final : public Step {
  public:
-  explicit FusedStep(regex::FusedSplits splits) : splits_(std::move(splits)) {}
+  FusedStep(regex::FusedSplits splits, const regex::ByteSet& together)
+      : splits_(std::move(splits)), together_(together) {}
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
              uint32_t& state) const override {
     return splits_.split(text, size, from, ends, capacity, state);
   }
 
+  const regex::ByteSet* kept_together() const override { return together_.empty ? nullptr : &together_; }
   size_t bytes() const override { return splits_.bytes(); }
 
  private:
   regex::FusedSplits splits_;
+  regex::ByteSet together_;
 };
 
 // One step for several that follow each other, or null.
 StepPtr fused_step(const StepPtr* steps, size_t count) {
   std::vector<const regex::Dfa*> automata;
   for (size_t at = 0; at < count; ++at) automata.push_back(steps[at]->automaton());
+  const regex::ByteSet together = kept_together(steps, count);
   if (std::find(automata.begin(), automata.end(), nullptr) != automata.end()) return nullptr;
   auto splits = regex::FusedSplits::build(automata);
-  return splits ? std::make_shared<FusedStep>(*std::move(splits)) : nullptr;
+  return splits ? std::make_shared<FusedStep>(*std::move(splits), together) : nullptr;
 }
 
 NodePtr repeated(CodeSet set) {
@@ -454,6 +479,17 @@ StepPtr make_bert() {
 StepPtr make_scripts() { return std::make_shared<ScriptsStep>(); }
 
 StepPtr make_fixed_length(size_t length) { return std::make_shared<FixedLengthStep>(length); }
+
+regex::ByteSet kept_together(const StepPtr* steps, size_t count) {
+  regex::ByteSet all;
+  for (size_t at = 0; at < count; ++at) {
+    const regex::ByteSet* const own = steps[at]->kept_together();
+    if (own == nullptr) return {};
+    if (at == 0) all = *own;
+    all.intersect(*own);
+  }
+  return all;
+}
 
 std::vector<StepPtr> fused(std::vector<StepPtr> steps) {
   std::vector<StepPtr> result;

@@ -16,6 +16,9 @@
 
 namespace krill::tokenizer {
 
+class Step;
+using StepPtr = std::shared_ptr<const Step>;
+
 class Step {
  public:
   // On an end: what lies before it is left out.
@@ -36,10 +39,13 @@ class Step {
   virtual bool cuts_before(std::string_view) const { return false; }
   // The automaton whose stretches are the pieces, if there is one.
   virtual const regex::Dfa* automaton() const { return nullptr; }
+  // The same step for texts whose bytes stand for the letters that `ByteLevel` writes; null where only the
+  // letters themselves can be cut.
+  virtual StepPtr over_letters() const { return nullptr; }
+  // Bytes that it does not cut apart; null if nothing is known.
+  virtual const regex::ByteSet* kept_together() const { return nullptr; }
   virtual size_t bytes() const = 0;
 };
-
-using StepPtr = std::shared_ptr<const Step>;
 
 // What becomes of the matches of a pattern.
 enum class Behavior : uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
@@ -59,6 +65,9 @@ StepPtr make_bert();
 StepPtr make_scripts();
 // Pieces of so many characters, at least one.
 StepPtr make_fixed_length(size_t length);
+
+// Bytes that none of these steps cuts apart; an empty set if nothing is known of one of them.
+regex::ByteSet kept_together(const StepPtr* steps, size_t count);
 
 // The same steps, some of them as one where that is possible, and then faster.
 std::vector<StepPtr> fused(std::vector<StepPtr> steps);

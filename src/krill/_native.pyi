@@ -352,6 +352,9 @@ class PreTokenizerStep:
     def letters() -> PreTokenizerStep:
         """Writes each byte as the letter that stands for it."""
 
+    def over_letters(self) -> PreTokenizerStep | None:
+        """The same for bytes that stand for letters; None where only the letters themselves can be cut."""
+
 class PreTokenizer:
     """All steps of a pre-tokenizer, one after the other."""
 

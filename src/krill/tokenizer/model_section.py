@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # What the native tables can number: native/bpe/merge_table.hpp.
 MAX_IDS: Final = 2**20
 MAX_MERGES: Final = 2**20
+_AFFIXES: Final = ("continuing_subword_prefix", "end_of_word_suffix")
 MODELS: Final = ("BPE", "Unigram", "WordPiece", "WordLevel")
 # Those that a model has to have, in the order in which the library looks for a model that they may be of.
 _FIELDS: Final[Mapping[str, set[str]]] = {
@@ -71,7 +72,18 @@ def model_kind(model: Mapping[str, Any]) -> str:
     return next((kind for kind, fields in _FIELDS.items() if model.keys() >= fields), "BPE")
 
 
-def check_model(model: Any, *, byte_level: bool) -> str:
+def needs_letters(model: Any) -> bool:
+    """Whether it sees more in the letters that stand for bytes than the bytes: marks of words that are other
+    characters, or names of bytes for what is unknown."""
+    if not isinstance(model, dict):
+        return False
+    affixes = (model.get(affix) for affix in _AFFIXES)
+    written = "".join(affix for affix in affixes if isinstance(affix, str))
+    names_bytes = model_kind(model) == "Unigram" and bool(model.get("byte_fallback"))
+    return names_bytes or not all("!" <= character <= "~" for character in written)
+
+
+def check_model(model: Any) -> str:
     """The kind of a model that can be run natively, of a section with or without its tokens."""
     if not isinstance(model, dict):
         raise NotSupported("it has no model")
@@ -86,11 +98,8 @@ def check_model(model: Any, *, byte_level: bool) -> str:
         raise NotSupported(f"its model lacks `{min(missing)}`")
     if model.get("dropout"):
         raise NotSupported("its model drops merges at random")
-    affixes = ("continuing_subword_prefix", "end_of_word_suffix")
-    if kind == "BPE" and model.get("byte_fallback") and any(model.get(affix) for affix in affixes):
+    if kind == "BPE" and model.get("byte_fallback") and any(model.get(affix) for affix in _AFFIXES):
         raise NotSupported("its model falls back to bytes and marks the parts of words")
-    if kind == "Unigram" and byte_level and model.get("byte_fallback"):
-        raise NotSupported("its model falls back to bytes where letters stand for bytes")
     return kind
 
 
@@ -155,7 +164,7 @@ def _word_piece(spec: ModelSpec) -> _native.Model:
 
     prefix = spec.section["continuing_subword_prefix"]
     most = spec.section["max_input_chars_per_word"]
-    if not isinstance(prefix, str) or type(most) is not int or most < 0:
+    if not isinstance(prefix, str) or type(most) is not int or not 0 <= most < 2**64:
         raise ValueError("its WordPiece model has a prefix or a limit of characters of the wrong kind")
     arrays = (spec.tokens, spec.offsets, spec.flags)
     return _native.WordPiece(*arrays, _known(spec.unknown), prefix.encode(), most, spec.byte_level)

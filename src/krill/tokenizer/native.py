@@ -193,4 +193,7 @@ def _added(
     content = token.content.encode()
     if token.normalized and normalizer is not None:
         content = normalizer.apply(content)
+        if not content:
+            # The library finds it at every byte, and panics within a character.
+            raise ValueError(f"its normalizer leaves nothing of the added token `{token.content}`")
     return content, token.id, token.single_word, token.lstrip, token.rstrip, token.normalized

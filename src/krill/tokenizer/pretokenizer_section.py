@@ -4,8 +4,9 @@ In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `t
 its words are byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the
 tables of its steps, 20 to 80 KB for most, which `PreTokenizer.held_bytes` counts.
 
-`ByteLevel` writes bytes as letters. Where it is the last step, that is done to the vocabulary once instead of
-to all text, and words are byte-level; other steps behind it get the letters, and so does the model.
+`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, and words are
+byte-level; steps behind it take bytes for the letters that they stand for. Those that can't, as they rewrite
+the letters or need a backtracking matcher, get the letters themselves, and so does the model.
 """
 
 from __future__ import annotations
@@ -39,17 +40,27 @@ class PreTokenizerParts:
     byte_level: bool
 
 
-def build_pre_tokenizer(section: object) -> PreTokenizerParts:
-    """What a `pre_tokenizer` section stands for; None stands for none."""
+def build_pre_tokenizer(section: object, *, spells_bytes: bool = False) -> PreTokenizerParts:
+    """What a `pre_tokenizer` section stands for; None stands for none. With `spells_bytes` words are never
+    byte-level: the model gets the letters."""
     if section is None:
         return PreTokenizerParts(None, byte_level=False)
     steps: list[Step] = []
     byte_level = False
     for step in _flat(section, 0):
+        made = _BUILDERS[step["type"]](step)
+        if byte_level and step["type"] != "ByteLevel":
+            over_letters = [over for each in made if (over := each.over_letters())]
+            if len(over_letters) == len(made):
+                steps += over_letters
+                continue
         if byte_level:
             steps.append(Step.letters())
         byte_level = step["type"] == "ByteLevel"
-        steps += _BUILDERS[step["type"]](step)
+        steps += made
+    if byte_level and spells_bytes:
+        steps.append(Step.letters())
+        byte_level = False
     return PreTokenizerParts(_native.PreTokenizer(steps) if steps else None, byte_level)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -32,6 +32,7 @@ from krill.tokenizer.model_section import (
     ModelSpec,
     NotSupported,
     check_model,
+    needs_letters,
     type_of,
     unknown_id,
 )
@@ -43,6 +44,14 @@ from krill.tokenizer.tokenizer_file import DECLARATIONS, HINT, find_eos, read_bl
 
 if TYPE_CHECKING:
     from krill import _native
+
+
+# Those by which the library knows a post-processor, in its order.
+_PROCESSOR_FIELDS: Final[Mapping[str, set[str]]] = {
+    "RobertaProcessing": {"sep", "cls", "trim_offsets", "add_prefix_space"},
+    "BertProcessing": {"sep", "cls"},
+    "TemplateProcessing": {"single", "pair", "special_tokens"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +170,8 @@ def why_not_native(outline: Outline) -> str | None:
     if parsed is None:
         return "its sections are too large"
     try:
-        sections = _Sections.of(parsed)
-        check_model(parsed.get("model"), byte_level=sections.pre_tokenizer.byte_level)
+        _Sections.of(parsed)
+        check_model(parsed.get("model"))
     except NotSupported as error:
         return str(error)
     merges, tokens = outline.merges.values, outline.vocabulary.values + outline.added.values
@@ -186,7 +195,8 @@ class _Sections:
         if parsed.get("version", "1.0") != "1.0":
             raise NotSupported(f"its version is {parsed['version']}")
         try:
-            pre_tokenizer = build_pre_tokenizer(parsed.get("pre_tokenizer"))
+            spells_bytes = needs_letters(parsed.get("model"))
+            pre_tokenizer = build_pre_tokenizer(parsed.get("pre_tokenizer"), spells_bytes=spells_bytes)
             letters = pre_tokenizer.byte_level
             decoder = build_decoder(parsed.get("decoder"))
             return cls(
@@ -204,7 +214,7 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
     sections = _Sections.of(parsed)
     section: Any = parsed.get("model")
     byte_level = sections.pre_tokenizer.byte_level
-    kind = check_model(section, byte_level=byte_level)
+    kind = check_model(section)
     try:
         arrays = reader.arrays(byte_level)
     except ValueError as error:
@@ -248,8 +258,8 @@ def _post_processing(section: Any) -> PostProcessing:
         return PostProcessing()
     found = PostProcessing()
     for step in _post_processors(section, 0):
-        kind = type_of(step)
-        if kind not in ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing"):
+        kind = _processor_kind(step)
+        if kind not in ("ByteLevel", *_PROCESSOR_FIELDS):
             raise NotSupported(f"its post-processor ({kind}) is not one that Krill knows")
         prefix, suffix = _surrounding(step, kind)
         trims = kind in ("ByteLevel", "RobertaProcessing") and step.get("trim_offsets") is not False
@@ -264,9 +274,15 @@ def _post_processing(section: Any) -> PostProcessing:
     return found
 
 
+def _processor_kind(step: Any) -> str:
+    """What the library takes a post-processor for: most by their fields, whatever the type says."""
+    fields = step.keys() if isinstance(step, dict) else set()
+    return next((kind for kind, own in _PROCESSOR_FIELDS.items() if own <= fields), type_of(step))
+
+
 def _post_processors(section: Any, depth: int) -> Iterator[Any]:
     """Those of a section, without the sequences around them."""
-    inner = section.get("processors") if type_of(section) == "Sequence" else None
+    inner = section.get("processors") if _processor_kind(section) == "Sequence" else None
     if not isinstance(inner, list) or depth == DEEPEST:
         yield section
     else:

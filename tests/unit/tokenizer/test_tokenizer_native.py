@@ -110,10 +110,6 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
             "its model falls back to bytes where letters stand for bytes",
         ),
         (
-            {"model": {**UNIGRAM, "byte_fallback": True}, "added_tokens": []},
-            "its model falls back to bytes where letters stand for bytes",
-        ),
-        (
             {"model_byte_fallback": True, "model_end_of_word_suffix": "</w>"},
             "its model falls back to bytes and marks the parts of words",
         ),
@@ -170,6 +166,7 @@ def test_what_is_not_native_has_a_reason(tmp_path, content, sections, reason) ->
         {"model_vocab": {"a": 0, "Ġ": 1}, "model_merges": [], "added_tokens": []},
         {"model": UNIGRAM, "pre_tokenizer": METASPACE, "added_tokens": []},
         {"model": {**UNIGRAM, "byte_fallback": True}, "pre_tokenizer": None, "added_tokens": []},
+        {"model": {**UNIGRAM, "byte_fallback": True}, "added_tokens": []},
         {
             "model": WORD_PIECE,
             "pre_tokenizer": {"type": "BertPreTokenizer"},
@@ -235,6 +232,10 @@ def test_settings_that_change_nothing_don_t_make_it_slow(tmp_path, content, sect
         ({"added_tokens": [{"id": 3}]}, "its added tokens are not as the library writes them"),
         ({"model_merges": [["a", "b", "c"]]}, "its merges are not pairs"),
         ({"model_continuing_subword_prefix": "##"}, "second token is shorter than continuing_subword_prefix"),
+        (
+            {"model": {**WORD_PIECE, "max_input_chars_per_word": 2**64}, "added_tokens": []},
+            "its WordPiece model has a prefix or a limit of characters of the wrong kind",
+        ),
         (
             {"model": {**UNIGRAM, "unk_id": 7}, "added_tokens": []},
             r"its unk_id is 7, and its vocabulary has 7 pieces",

@@ -229,7 +229,12 @@ def test_steps_behind_byte_level_cut_the_letters_that_it_writes() -> None:
     # Two of the three bytes of `岲` have a superscript two for a letter, which is a number.
     expected = [("Ġå", (0, 2)), ("²", (1, 2)), ("²", (1, 2)), ("1", (2, 3))]
     assert pieces(section, " 岲1") == library(section).pre_tokenize_str(" 岲1") == expected
-    assert build_pre_tokenizer(section).byte_level is False
+    assert build_pre_tokenizer(section).byte_level is True
+    # These need the letters themselves, and so does the model then.
+    for step in ({"type": "UnicodeScripts"}, {"type": "FixedLength", "length": 2}):
+        letters = {"type": "Sequence", "pretokenizers": [*section["pretokenizers"], step]}
+        assert pieces(letters, " 岲1") == library(letters).pre_tokenize_str(" 岲1")
+        assert build_pre_tokenizer(letters).byte_level is False
 
 
 def test_sections_nested_without_end_are_refused() -> None:
