@@ -232,7 +232,7 @@ def report_growth(folder: Path, kind: str, times: int) -> None:
     print(f"\n| questions | features | seconds | peak |\n{'| --- ' * 4}|")
     for repeated in (1, times):
         source = grown_squad(folder / f"{repeated}.json", repeated)
-        command = ["-c", "from krill.cli.app import qa; qa()", "prepare", source]
+        command = ["-c", "from krill.cli.commands import qa; qa()", "prepare", source]
         options = ["--tokenizer", folder / kind, "--output", folder / f"grown-{repeated}"]
         limits = ["--memory", "300MB", "--threads", "1", "--json", "--quiet"]
         outcome = run_measured(["/usr/bin/taskset", "-c", "0", sys.executable, *command, *options, *limits])

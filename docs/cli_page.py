@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from krill.cli.app import app
+from krill.cli.commands import app
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

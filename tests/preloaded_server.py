@@ -24,6 +24,7 @@ from typing import Any
 MOST_REQUEST = 2**20
 LOADED = (
     "krill.cli.app",
+    "krill.cli.commands",
     "krill.cli.progress",
     "krill.cli.screen",
     "krill.pipeline",

@@ -17,7 +17,8 @@ import krill as package
 import preloaded
 from conftest import KRILL
 from jobs import Job, check_error, document, json_lines
-from krill.cli.app import app
+from krill.cli.commands import app
+from krill.cli.overview import COMMANDS, QA, TOKENIZER
 
 pytest_plugins = ["job_fixtures"]
 
@@ -57,8 +58,25 @@ def test_help_presents_every_command(krill):
     outcome = krill("--help", env={"COLUMNS": "200"})
     assert (outcome.code, outcome.err) == (0, "")
     assert "inside a memory budget that you state" in outcome.out
-    page = described(outcome.out)
-    assert {"preprocess", "run", "estimate", "inspect", "validate", "--help", "--version"} <= page.keys()
+    listed = dict(re.findall(r"^  (\S+)(?: \(.*?\))? {2,}(.*)$", outcome.out, re.MULTILINE))
+    assert set(app) - {"-h", "-V", "inference", "inspect-dataset"} == listed.keys()
+    sentences = {name: app[name].help.strip().partition("\n\n")[0] for name in COMMANDS}
+    assert {name: listed[name] for name in COMMANDS} == {
+        name: " ".join(sentence.split()) for name, sentence in sentences.items()
+    }
+
+
+@pytest.mark.parametrize("columns", ["20", "60", "500"])
+def test_help_keeps_to_the_width_of_the_terminal(krill, columns):
+    lines = krill("--help", env={"COLUMNS": columns}).out.splitlines()
+    assert max(map(len, lines)) <= max(int(columns) - 1, 60)
+    assert krill(env={"COLUMNS": columns}).out.splitlines() == lines
+
+
+@pytest.mark.parametrize("group", [TOKENIZER, QA])
+def test_help_of_a_group_says_what_its_commands_do(krill, group):
+    page = described(krill(group, env={"COLUMNS": "200"}).out)
+    assert set(app[group]) - {"--help", "-h", "--version", "-V"} == page.keys()
     assert all(re.fullmatch(r"[A-Z].*\.", what) for what in page.values()), page
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import krill
 import preloaded
-from krill.cli.app import app
+from krill.cli.commands import app
 from krill.cli.train import FLAG_RUN
 from krill.config import load_config, to_dict
 from real_text import real_texts

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not SQUAD.exists(), reason="the shared questions
 
 MB = 10**6
 ARTICLES, QUESTIONS = 8, 2805  # half of what is shared
-PREPARE = "from krill.cli.app import qa; qa()"
+PREPARE = "from krill.cli.commands import qa; qa()"
 READ = """
 import json, random, sys
 from itertools import islice

@@ -1,4 +1,4 @@
-"""`krill`: the verbs, and how every one of them ends."""
+"""`krill`: how every command begins and ends."""
 
 from __future__ import annotations
 
@@ -8,61 +8,17 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
-
-from krill import __version__
 from krill.budget.meter import guard_process
 from krill.cli import INTERRUPTS
-from krill.cli.options import check_number
+from krill.cli.overview import ASKED, print_overview
 from krill.cli.streams import guard_streams, standard_output
 from krill.errors import ConfigError, Interrupted, KrillError, StorageError
 from krill.faults import refused_by_system
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-app = App(
-    name="krill",
-    help="""Prepare text for language models, and train small ones, inside a memory budget that you state.
-
-    Say `--memory 512MB` and the run stays under it, as `/usr/bin/time -v` would see it. A dataset is the
-    same, byte for byte, at any budget, with any number of threads, and however often it was killed and
-    resumed.
-    """,
-    version=__version__,
-    version_flags=["--version", "-V"],
-    help_format="markdown",
-    result_action="return_value",
-    # The last of repeated flags counts, as a script that adds its own to a user's expects.
-    default_parameter=Parameter(validator=check_number, allow_repeating=True),
-    suppress_keyboard_interrupt=False,  # `main` says what is kept and how to go on
-)
-tokenizer = App(name="tokenizer", help="Train tokenizers in bounded memory, and use them.")
-qa = App(name="qa", help="Question answering on long documents: prepare features, train a reader, score it.")
-
-
-def _verb(module: str, name: str) -> Callable[..., None]:
-    verb: Callable[..., None] = getattr(import_module(f"krill.cli.{module}"), name)
-    return verb
-
-
-for verb in ("train", "encode", "decode", "compare"):
-    tokenizer.command(_verb(f"tokenizer_{verb}", verb))
-for verb in ("prepare", "train", "evaluate"):
-    qa.command(_verb(f"qa_{verb}", verb))
-for verb in ("preprocess", "run", "train", "evaluate", "estimate", "validate", "export", "report"):
-    app.command(_verb(verb, verb))
-app.command(_verb("tokenizer_train", "train_tokenizer"))
-app.command(_verb("generate", "generate"), name=["generate", "inference"])
-app.command(_verb("inspect", "inspect"), name=["inspect", "inspect-dataset"])
-app.command(tokenizer)
-app.command(qa)
 
 
 class Interrupts:
@@ -138,30 +94,19 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-class _HelpConsole:
-    """The console of `--help`, loaded when it is needed: Rich takes a moment, and most commands have none."""
-
-    def __getattr__(self, name: str) -> Any:
-        from krill.cli.screen import Screen
-
-        return getattr(Screen(), name)
-
-
 def _run_verb() -> int:
     """Run what was typed and return its exit code; print what went wrong."""
     try:
         _refuse_other_encodings(sys.argv[1:])
-        app(
-            console=cast("Console", _HelpConsole()),
-            exit_on_error=False,
-            print_error=False,
-            help_on_error=False,
-        )
+        if sys.argv[1:] in ASKED:
+            print_overview()
+        else:
+            from krill.cli.commands import call
+
+            call()
         output = standard_output()
         output.flush()
         return 0 if output.lost is None else _fail(*_explain_lost_output(output.lost), StorageError.exit_code)
-    except CycloptsError as error:
-        return _fail(*_explain_usage_error(error), ConfigError.exit_code)
     except KrillError as error:
         return _fail(error.message, error.hint, error.exit_code)
     except BrokenPipeError:
@@ -191,18 +136,6 @@ def _explain_lost_output(error: OSError) -> tuple[str, str]:
     """The command has done its work, and its output could not be written."""
     fact = f"cannot write to standard output: {(error.strerror or str(error)).lower()}"
     return fact, "files that the command made are whole; send its output elsewhere and run it again to see it"
-
-
-def _explain_usage_error(error: CycloptsError) -> tuple[str, str]:
-    """A command line that can't be parsed: the fact, and where to look."""
-    if isinstance(error, UnusedCliTokensError):
-        fact = f"the command takes no more arguments: `{' '.join(error.unused_tokens or [])}`"
-    else:
-        fact = str(error).strip().rstrip(".").replace('"', "`") or "the command can't be understood"
-        fact = fact[0].lower() + fact[1:]
-    verb = " ".join(error.command_chain or [])
-    command, what = (f"krill {verb} --help", "options") if verb else ("krill --help", "commands")
-    return fact, f"`{command}` lists the {what}"
 
 
 def _fail(message: str, hint: str | None, code: int) -> int:

@@ -12,7 +12,7 @@ from measured import Outcome, run_measured
 BEGIN = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from krill.cli.app import app
+from krill.cli.commands import app
 @app.command
 """
 END = """

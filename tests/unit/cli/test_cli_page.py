@@ -6,7 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from krill.cli.app import app
+from krill.cli.commands import app
 
 SCRIPT = Path(__file__).resolve().parents[3] / "docs" / "cli_page.py"
 

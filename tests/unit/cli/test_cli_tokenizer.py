@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import krill
-from krill.cli.app import app
+from krill.cli.commands import app
 from krill.cli.options import OutputOptions
 from krill.cli.progress import ProgressLines
 from krill.cli.run import _held_out, _steps, run_step

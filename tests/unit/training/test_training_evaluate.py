@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import krill
 from krill.budget import resident_bytes
-from krill.cli.app import app
+from krill.cli.commands import app
 from krill.errors import BudgetError, InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from krill.cli.app import app
+from krill.cli.commands import app
 from krill.errors import ConfigError, InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer
