@@ -45,6 +45,8 @@ _SAFE_ATTRIBUTES: Final[Mapping[type, frozenset[str]]] = {
 }
 # Of JSON, which has as many lines as values.
 _MOST_INDENT: Final = 16
+# Variables by which templates of many models end the generation prompt with thoughts or without.
+_SWITCHES: Final = ("enable_thinking", "thinking")
 
 
 class Environment(ImmutableSandboxedEnvironment):
@@ -224,6 +226,7 @@ class CompiledTemplate:
         self.literals = syntax.literals(tree)
         self.looked_for = syntax.looked_for(tree)
         self.cuts = syntax.cuts(tree)
+        self.switches = syntax.reads(tree, _SWITCHES)
         self._template = self.environment.from_string(syntax.bounded(tree))
 
     def render(self, variables: dict[str, Any]) -> str:

@@ -36,7 +36,11 @@ from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, rejected_rows, with_st
 from krill.threads.processes import WorkerProcesses
 
 # Reasons that are no fault of the row: it is counted, whatever `on_error` says.
-_NO_FAULT: Final = frozenset({"untrained", "too_many_turns", "template_too_long", "control_in_content"})
+_NO_FAULT: Final = frozenset(
+    {"untrained", "turn_not_placed", "too_many_turns", "template_too_long", "control_in_content"}
+)
+LEFT_OUT: Final = "turns_left_out"
+"""Counts turns of conversations that were kept without learning these."""
 _BY_ROWS: Final = (Format.PARQUET, Format.ARROW, Format.HUB)
 
 
@@ -63,6 +67,7 @@ class RenderChat:
         numbers = np.zeros(batch.num_rows, np.int64)
         codes = np.zeros(batch.num_rows, np.uint8)
         reasons: dict[str, int] = {}
+        left_out = 0
         for row, found in enumerate(self._rendered(batch)):
             if isinstance(found, ChatDrop):
                 if not self.skip and found.reason not in _NO_FAULT:
@@ -71,7 +76,10 @@ class RenderChat:
             else:
                 numbers[row] = len(found)
                 made += found
+                left_out += sum(chat.left_out for chat in found)
         counts = Counter(documents.counts)
+        if left_out:
+            counts[LEFT_OUT] += left_out
         names = list(reasons)
         counts.update(names[code - 1] for code in codes[codes != 0].tolist())
         rejected = documents.rejected
