@@ -31,7 +31,7 @@ from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents, file_and_offset
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import line_number
-from krill.errors import InputError
+from krill.errors import BudgetError, InputError
 from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, rejected_rows, with_statistics
 from krill.threads.processes import WorkerProcesses
 
@@ -106,13 +106,21 @@ class RenderChat:
         whole = memoryview(data.data)
         rows = [whole[start:end] for start, end in pairwise(offsets.tolist())]
         if self.processes is not None:
-            yield from decode_answer(self.processes.answer(encode_request(number, rows)))
+            yield from decode_answer(self._answer(encode_request(number, rows)))
             return
         for row in rows:
             parsed = parse_row(row)
             with self._lock:  # one thread at a time renders: Python's own lock allows no more
                 found = self.renderer.render(parsed, self.formats[number])
             yield found
+
+    def _answer(self, request: bytes) -> bytes:
+        assert self.processes is not None
+        try:
+            return self.processes.answer(request)
+        except BudgetError as error:
+            hint = f"{error.hint}; {self.renderer.origin} may pile up texts while it renders"
+            raise BudgetError(error.message, hint=hint) from None
 
     def _fault(self, batch: pa.RecordBatch, row: int, found: ChatDrop) -> InputError:
         ordinal, offset = file_and_offset(batch.column("position")[row].as_py())

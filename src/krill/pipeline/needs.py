@@ -269,6 +269,13 @@ def process_bytes(config: KrillConfig) -> int:
     return RENDERING_PROGRAM + longest + RENDERED_BLOCK_PER_BYTE * largest_nbytes(config) // 2
 
 
+def suspect_of(config: KrillConfig) -> str:
+    """Of conversations, the template: what it holds while it renders a row is its own affair."""
+    if not config.is_chat:
+        return ""
+    return f"; or the chat template (`{config.chat_template}`) piles up texts while it renders: take another"
+
+
 def plan_run(
     meter: Meter,
     config: KrillConfig,
@@ -281,6 +288,7 @@ def plan_run(
 
     `needs` says what a run with so many processes needs.
     """
+    meter.suspect = suspect_of(config)
     processes = threads if config.is_chat and threads > 1 and sizes.text_bytes > FEW_ROWS else 0
     plan = meter.plan(needs(sizes, 0), faster=needs(sizes, processes) if processes else None)
     return plan, processes if plan.has(RENDERING_PROCESSES) else 0
