@@ -39,6 +39,8 @@ from krill.threads.processes import WorkerProcesses
 _NO_FAULT: Final = frozenset(
     {"untrained", "turn_not_placed", "too_many_turns", "template_too_long", "control_in_content"}
 )
+# What one template refuses or leaves out another may write.
+_OF_TEMPLATE: Final = frozenset({"template_error", "message_not_rendered"})
 LEFT_OUT: Final = "turns_left_out"
 """Counts turns of conversations that were kept without learning these."""
 _BY_ROWS: Final = (Format.PARQUET, Format.ARROW, Format.HUB)
@@ -127,9 +129,11 @@ class RenderChat:
         file = self.files[ordinal]
         by_rows = file.format in _BY_ROWS
         place = f"row {offset:,}" if by_rows else f"line {line_number(file, offset):,}"
+        template = ", take a template that knows it" if found.reason in _OF_TEMPLATE else ""
         return InputError(
             f"`{file.path}` {place}: {found}",
-            hint="mend the row, or set `preprocess.on_error: skip` to leave such rows out and count them",
+            hint=f"mend the row{template}, or set `preprocess.on_error: skip` to leave such rows out and"
+            " count them",
         )
 
 
