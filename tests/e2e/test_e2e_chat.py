@@ -404,9 +404,10 @@ def test_turns_that_are_not_learned_are_counted_beside_those_that_are(job: Job) 
     )
     job.write("drops.jinja", template.encode())
     job.config["chat_template"] = "drops.jinja"
-    job.set(rewritten_turns="last")
+    job.set(rewritten_turns="last", sequence_len=1024)
     outcome = job.preprocess()
     assert outcome.code == 0, outcome.err
     assert job.manifest()["documents"]["notes"] == {"turns_left_out": 3}
     assert "3 turns not learned" in outcome.out
-    assert job.manifest()["documents"]["kept"] == 9
+    documents = job.manifest()["documents"]
+    assert (documents["kept"], documents["dropped"]) == (9, {})
