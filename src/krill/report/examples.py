@@ -71,7 +71,7 @@ def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
     """What was kept beside what was dropped for it, as many as fit `room` bytes: first the largest clusters
     that the run has, then pairs, those first of which most of the examples are copies."""
     clusters: dict[str, _Copies] = {}
-    for example in examples:
+    for example in sorted(examples, key=lambda each: each.count("cluster", wanted=False) is None):
         kept = example.inner("kept", wanted=False)
         if not kept:
             continue
@@ -100,7 +100,7 @@ class _Copies:
     def describe(self, place: int) -> str:
         copies = len(self.dropped)
         if self.size:
-            return f"Cluster {place} of {self.size:,} documents"
+            return f"Cluster {place}, {self.size:,} documents"
         return f"Pair {place}" if copies == 1 else f"Cluster {place}, {copies} of its copies"
 
 
