@@ -149,6 +149,57 @@ def test_unmarked_turns_are_what_the_model_has_to_write(template: Path, tmp_path
         assert placed > 5
 
 
+@pytest.mark.parametrize("mode", ["last", "unroll"])
+@pytest.mark.parametrize("template", WITHOUT_MARKERS, ids=lambda path: path.stem)
+def test_what_is_learned_stands_behind_a_prompt_and_ends_a_rendering(
+    template: Path, mode: str, tmp_path: Path
+) -> None:
+    """Of every turn: before it is what the model is asked with for some message, it is what the rendering of
+    that message ends with, and turns that are left out are counted."""
+    renderer, _ = open_model(tmp_path, template, rewritten_turns=mode)
+    library = library_of(template)
+    thinks = {**call(city="Oslo"), "reasoning_content": "where?"}
+    rows: list[Row] = [
+        *(row for name, row in CONVERSATIONS.items() if name != "many turns"),
+        {"messages": [user("a"), thinks, result("1"), assistant("b", reasoning_content="c")], "tools": TOOLS},
+        {"messages": [user("a"), assistant("b"), user("c"), assistant("d", reasoning_content="e")]},
+        {"messages": [user("a"), assistant("b"), assistant("c")]},
+    ]
+    for row in rows:
+        rendered = renderer.render(row, ChatFormat())
+        if isinstance(rendered, ChatDrop):
+            continue
+        given = read_row(row, ChatFormat())
+        assert isinstance(given, Conversation)
+        messages = [renderer.templates[0].adapted(message) for message in given.messages]
+
+        def render(
+            count: int, prompt: bool, switch: Any, own: Any = messages, tools: Any = given.tools
+        ) -> str:
+            return str(
+                library.apply_chat_template(
+                    own[:count], tools=tools, tokenize=False, add_generation_prompt=prompt, **switch
+                )
+            )
+
+        answers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
+        asked = {
+            render(number, True, switch): render(number + 1, False, {})
+            for number in answers
+            for switch in ({}, *SWITCHES)
+        }
+        turns_found = set()
+        for chat in rendered:
+            text = chat.text.decode()
+            for begin, end in chat.trained:
+                before, turn = chat.text[:begin].decode(), chat.text[begin:end].decode()
+                assert before in asked
+                assert asked[before].rstrip().endswith(turn.rstrip())
+                assert text.startswith(before + turn)
+                turns_found.add(asked[before])
+        assert len(turns_found) + rendered[0].left_out == len(answers)
+
+
 @pytest.mark.parametrize("name", ["cohere", "gemma", "llama3", "qwen2_5"])
 def test_many_unmarked_turns_are_what_the_model_has_to_write(name: str, tmp_path: Path) -> None:
     (template,) = (path for path in WITHOUT_MARKERS if path.stem == name)
