@@ -359,6 +359,8 @@ def test_inspect_marks_what_is_learned_and_exports_keep_it(job: Job) -> None:
     assert "<|im_start|>assistant\n«" in shown
     assert "<|im_end|>»" in shown
     rows = rows_of(job.output)
+    learned = sum(label != IGNORED for row in rows for label in row["labels"])
+    assert f"{learned:,}, {learned / sum(len(row['labels']) for row in rows):.0%} of them" in shown
     assert job.run("export", "out", "--to", "jsonl", "--output", "lines").code == 0
     [lines] = (job.folder / "lines").glob("*.jsonl")
     exported = [json.loads(line) for line in lines.read_text().splitlines()]
@@ -370,3 +372,42 @@ def test_inspect_marks_what_is_learned_and_exports_keep_it(job: Job) -> None:
     check_error(
         refused, 3, "says which tokens are learned, and bin has no place for that", hint="--to parquet"
     )
+
+
+def test_a_long_instruction_does_not_hide_what_is_learned(job: Job) -> None:
+    chats = [[{"role": "system", "content": "x" * 3000}, *chat] for chat in conversations(5)]
+    make_chat(job, chats, packing="none", sequence_len=4096)
+    assert job.preprocess("--quiet").code == 0
+    shown = job.run("inspect", "out", "--samples", "1").out
+    assert "xxx [...] " in shown
+    assert "<|im_start|>assistant\n«" in shown
+
+
+def test_where_no_conversation_fits_a_row_the_remedy_is_a_longer_one(job: Job) -> None:
+    make_chat(job, conversations(5), sequence_len=16)
+    check_error(
+        job.preprocess("--quiet"), 3, "longer than sequence_len", hint="raise `preprocess.sequence_len`"
+    )
+    job.config["datasets"][0]["type"] = "sharegpt"
+    check_error(job.preprocess("--quiet"), 2, "`datasets.0.type` is `sharegpt`", hint="`chat_template`")
+
+
+def test_turns_that_are_not_learned_are_counted_beside_those_that_are(job: Job) -> None:
+    """Earlier answers lose what was thought in them."""
+    chats = conversations(6)
+    thinking = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "so</think>a"}]
+    make_chat(job, [*chats, thinking, [*thinking, *thinking], [*thinking, *thinking, *thinking]])
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    job.write("drops.jinja", template.encode())
+    job.config["chat_template"] = "drops.jinja"
+    job.set(rewritten_turns="last", sequence_len=1024)
+    outcome = job.preprocess()
+    assert outcome.code == 0, outcome.err
+    assert job.manifest()["documents"]["notes"] == {"turns_left_out": 3}
+    assert "3 turns not learned" in outcome.out
+    documents = job.manifest()["documents"]
+    assert (documents["kept"], documents["dropped"]) == (9, {})

@@ -138,3 +138,18 @@ def test_a_row_or_a_template_at_fault_is_told_as_without_processes(job: Job, lin
     job.config["chat_template"] = "rewriting.jinja"
     outcome = job.preprocess("--threads", "2", *MEMORY, "--overwrite")
     check_error(outcome, 2, "writes earlier turns otherwise", hint="`unroll`")
+
+
+def test_a_template_that_piles_up_texts_is_named_where_memory_ends(job: Job, lines: list[str]) -> None:
+    """In a generator of generators nothing shows how much is held."""
+    piles = (
+        "{% set ns = namespace(all=[]) %}{% for i in range(9999 if messages[0].content == 'evil' else 1) %}"
+        "{% set ns.all = [ns.all | map('string'), i ~ 'x' * 99999] | map('string') %}{% endfor %}"
+    )
+    job.write("piles.jinja", (piles + REWRITING).encode())
+    evil = [{"role": "user", "content": "evil"}, {"role": "assistant", "content": "b"}]
+    make(job, [*lines, json.dumps({"messages": evil}) + "\n"])
+    job.config["chat_template"] = "piles.jinja"
+    for threads in ("1", "2"):
+        outcome = job.preprocess("--quiet", "--threads", threads, *MEMORY, "--overwrite")
+        check_error(outcome, 4, "memory" if threads == "1" else "worker process", hint="piles.jinja")

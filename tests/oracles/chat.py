@@ -13,18 +13,25 @@ Span = tuple[int, int]
 
 
 def reference_turns(
-    render: Callable[[list[dict[str, Any]], bool], str], messages: list[dict[str, Any]]
+    render: Callable[..., str], messages: list[dict[str, Any]], switches: Sequence[dict[str, bool]] = ()
 ) -> list[tuple[str, Span]] | None:
     """Of each assistant's message the rendering that ends with it, and in it what the model writes; None if
-    one does not begin with what the model was asked with."""
+    one does not begin with what the model was asked with, whatever variable of the template is set, as long
+    as it leaves the rendering as it is."""
     found = []
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        asked, answered = render(messages[:number], True), render(messages[: number + 1], False)
-        if not answered.startswith(asked):
+        answered = render(messages[: number + 1], False)
+        prompts = [
+            render(messages[:number], True, **switch)
+            for switch in ({}, *switches)
+            if render(messages[: number + 1], False, **switch) == answered
+        ]
+        fitting = [prompt for prompt in prompts if answered.startswith(prompt)]
+        if not fitting:
             return None
-        found.append((answered, (len(asked), len(answered))))
+        found.append((answered, (len(fitting[0]), len(answered))))
     return found
 
 

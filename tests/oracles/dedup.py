@@ -122,6 +122,17 @@ def reference_clusters(bands: Sequence[Sequence[int]]) -> list[int]:
     return first
 
 
+def reference_largest(first: Sequence[int], seen: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Of the clusters whose first document is not among the `seen`, the five largest, the first of equal
+    ones: how many documents, and the first four, counted from the first that was not seen."""
+    clusters: dict[int, list[int]] = {}
+    for document in range(seen, len(first)):
+        clusters.setdefault(first[document], []).append(document - seen)
+    own = [members for head, members in clusters.items() if head >= seen and len(members) > 1]
+    own.sort(key=lambda members: (-len(members), members[0]))
+    return tuple((len(members), tuple(members[:4])) for members in own[:5])
+
+
 def reference_pieces(text: str, level: str) -> list[tuple[str, bool]]:
     """All parts of a text, and whether each is a piece: not only whitespace."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)

@@ -101,6 +101,8 @@ class Meter:
         self.limit = limit
         self.floor = floor
         self.threads = threads
+        self.suspect = ""
+        """What may hold more than the plan knows of, and what helps then, for the hint of an error."""
         self.stages: dict[str, int] = {}
         self.tree_pss: int | None = None
         self.timeline = Timeline()
@@ -216,7 +218,7 @@ class Meter:
             raise BudgetError(
                 f"memory reached the budget in spite of the plan: {format_size(self.used)} held,"
                 f" {format_size(self.limit - self._lent)} given",
-                hint=f"what was done is kept: {_LARGER}",
+                hint=f"what was done is kept: {_LARGER}{self.suspect}",
             )
 
     def _program(self) -> int:
@@ -243,7 +245,7 @@ class Meter:
 
         error = error or BudgetError(
             f"memory reached the budget in spite of the plan: {format_size(self.limit)} given",
-            hint=f"what was committed is kept: {_LARGER}",
+            hint=f"what was committed is kept: {_LARGER}{self.suspect}",
         )
         message = f"error: {error}\n"
         guard = _native.MemoryGuard(ends_at, message, error.exit_code)

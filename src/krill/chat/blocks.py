@@ -69,7 +69,7 @@ def decode_answer(answer: bytes) -> Iterator[Outcome]:
         if row[0] == "":
             yield ChatDrop(*row[1:])
         else:
-            yield [RenderedChat(bytes(next(pieces)), trained, content) for _, trained, content in row]
+            yield [RenderedChat(bytes(next(pieces)), *others) for _, *others in row]
     if head["error"] is not None:
         raise decode_error(head["error"])
 
@@ -85,7 +85,7 @@ def _encode_outcomes(outcomes: Iterator[Outcome]) -> bytes:
                 detail = outcome.detail.encode("utf-8", "backslashreplace").decode()
                 rows.append(["", outcome.reason, detail])
             else:
-                rows.append([[len(chat.text), chat.trained, chat.content] for chat in outcome])
+                rows.append([[len(chat.text), chat.trained, chat.content, chat.left_out] for chat in outcome])
                 texts += [chat.text for chat in outcome]
     except KrillError as raised:  # those before it may be at fault themselves
         error = encode_error(raised)

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from krill.chat.forms import Message
 from krill.chat.skeleton import SENTINEL, Owner
-from krill.chat.spans import Render, Turn, TurnSample, too_many
+from krill.chat.spans import Renderings, Turn, TurnSample, too_many
 
 # Of a conversation, so many messages at its beginning are looked at one by one.
 _CHECKED: Final = 64
@@ -41,20 +40,20 @@ class _Place(NamedTuple):
     around: _Around
 
 
-def place_many_turns(
-    render: Render, messages: Sequence[Message], wanted: Sequence[int], owners: Sequence[Owner]
-) -> TurnSample:
+def place_many_turns(given: Renderings, wanted: Sequence[int], owners: Sequence[Owner]) -> TurnSample:
     """All wanted turns; `ChatDrop` if one can't be placed."""
+    messages = given.messages
     if len(messages) > _MOST:
         raise too_many(messages)
-    text = render(messages, False)
+    text = given.up_to(len(messages))
     places = _places(text, owners, dict(_spaces(messages)))
     if not places.keys() >= set(wanted):
         raise too_many(messages)
     margins: dict[_Around, tuple[int, int]] = {}
     for number in {*(each for each in wanted if each < _CHECKED), *wanted[-1:]}:
-        prompt, whole = render(messages[:number], True), render(messages[: number + 1], False)
-        if not (whole.startswith(prompt) and text.startswith(whole)):
+        whole = given.up_to(number + 1)
+        prompt = given.asked(number, whole)
+        if prompt is None or not text.startswith(whole):
             raise too_many(messages)
         begin, end, around = places[number]
         before, after = margin = begin - len(prompt), len(whole) - end

@@ -41,7 +41,7 @@ REASONS: Final[Mapping[str, str]] = {
     "invalid_unicode": "text that is not Unicode",
     "too_deep": "values inside of values, too many times",
     "template_error": "the template refused the conversation",
-    "template_too_long": "the template wrote more than max_rendered_bytes",
+    "template_too_long": "the template wrote more than max_document_bytes",
     "template_too_many_steps": "the template took too many steps",
     "message_not_rendered": "the template leaves out a message",
     "too_many_turns": "more turns than can be told apart without markers",

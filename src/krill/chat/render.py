@@ -12,8 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import orjson
 from jinja2.exceptions import SecurityError, TemplateError
@@ -23,11 +25,20 @@ from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
 from krill.chat.many_turns import place_many_turns
 from krill.chat.options import DEFAULT, TOOL_USE, ChatDrop, ChatFormat, ChatOptions, RendererSettings
 from krill.chat.sandbox import CompiledTemplate
-from krill.chat.skeleton import Owner, PlacedSample, Skeletons, marked_turns
-from krill.chat.spans import MOST_TURNS, RewrittenTurn, Turn, TurnSample, place_turns
+from krill.chat.skeleton import Owner, PlacedSample, Skeletons, answer_at, marked_turns
+from krill.chat.spans import (
+    MOST_TURNS,
+    Renderings,
+    RewrittenTurn,
+    Switch,
+    Turn,
+    TurnSample,
+    place_turns,
+)
 from krill.chat.stops import trained_spans
 from krill.errors import ConfigError, shown
 
+_NOTHING: Final[Switch] = MappingProxyType({})
 _KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
@@ -39,6 +50,9 @@ class RenderedChat:
     trained: tuple[Span, ...]
     content: tuple[Guard, ...]
     """Where control tokens begin that came from the row, and which tokens stay text there."""
+    left_out: int = 0
+    """Turns of the row that are not trained, as they do not stand in a rendering as a model would write them;
+    a row's first conversation says it for all."""
 
 
 class ChatRenderer:
@@ -136,10 +150,12 @@ class ChatRenderer:
         messages: Sequence[Message] | None = None,
         prompt: bool = False,
         template: TemplateUse | None = None,
+        switch: Switch = _NOTHING,
     ) -> str:
         """The rendering of a conversation, or of other messages with its tools."""
         template = template or self._template(conversation)
-        return template.compiled.render(self._variables(template, conversation, messages, prompt))
+        variables = self._variables(template, conversation, messages, prompt)
+        return template.compiled.render({**variables, **switch})
 
     def _plain(self, plain: PlainText, format: ChatFormat) -> RenderedChat:
         text = plain.prompt + plain.completion
@@ -151,17 +167,30 @@ class ChatRenderer:
 
     def _conversation(self, given: Conversation, format: ChatFormat) -> list[RenderedChat]:
         made = []
-        for sample in self._samples(given):
+        samples = self._samples(given)
+        for sample in samples:
             count = sample.messages
             part = given if count == len(given.messages) else replace(given, messages=given.messages[:count])
             allows = self.options.special_in_content == "allow"
-            guards = [] if allows else self._guards.find(part, sample.text, self.text_of)
+            render = partial(self._text_behind_prompt, sample.answer_at)
+            guards = [] if allows else self._guards.find(part, sample.text, render)
             spans = trained_spans(sample, given, format, self.control, guards, self._marks(given))
             if spans:
                 made.append(self._rendered(sample.text, spans, self._allowed(guards)))
         if not made:
             raise ChatDrop("untrained")
+        if not self._marks(given):
+            turns = sum(len(sample.turns) for sample in samples)
+            made[0] = replace(made[0], left_out=len(_wanted(given)) - turns)
         return made
+
+    def _text_behind_prompt(self, answer_at: int | None, conversation: Conversation) -> str:
+        """The rendering of a conversation; or what its last message is asked with, and its end from
+        there on."""
+        text = self.text_of(conversation)
+        if answer_at is None:
+            return text
+        return self.text_of(conversation, conversation.messages[:-1], prompt=True) + text[answer_at:]
 
     def _rendered(self, text: str, spans: list[Span], guards: list[Guard]) -> RenderedChat:
         made = _in_bytes(text, spans, guards)
@@ -187,23 +216,16 @@ class ChatRenderer:
                 return [PlacedSample(count, text, [Turn(-1, *span) for span in spans], None)]
         else:
             text = self.text_of(given)
-        wanted = [number for number in range(count) if _is_wanted(given, number)]
+        renderings = self._renderings(given)
         try:
-            placed = template.skeletons.place(
-                given, text, self._analyse, lambda number: self.text_of(given, given.messages[:number])
-            )
+            placed = template.skeletons.place(given, text, self._analyse, renderings)
             if placed is not None:
                 return placed
             if template.compiled.has_markers:
                 raise ChatDrop("turn_not_placed", "how the template renders a turn depends on its text")
-            found = place_turns(
-                lambda messages, prompt: self.text_of(given, messages, prompt),
-                given.messages,
-                wanted,
-                self.options.rewritten_turns,
-            )
+            found = place_turns(renderings, _wanted(given), self.options.rewritten_turns)
         except RewrittenTurn as turn:
-            raise self._rewritten(turn.asked) from None
+            raise self._rewritten(turn) from None
         return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
 
     def _analyse(self, shape: Conversation, owners: Sequence[Owner]) -> list[TurnSample]:
@@ -212,23 +234,32 @@ class ChatRenderer:
         if template.compiled.has_markers:
             text, spans = template.compiled.render_marked(self._variables(template, shape))
             return [TurnSample(len(shape.messages), text, marked_turns(text, spans, owners, shape.messages))]
-        wanted = [number for number in range(len(shape.messages)) if _is_wanted(shape, number)]
-
-        def render(messages: Sequence[Message], prompt: bool) -> str:
-            return self.text_of(shape, messages, prompt)
-
+        renderings = replace(self._renderings(shape), answer_at=partial(answer_at, owners))
         if len(shape.messages) > MOST_TURNS:
-            return [place_many_turns(render, shape.messages, wanted, owners)]
-        return place_turns(render, shape.messages, wanted, self.options.rewritten_turns)
+            return [place_many_turns(renderings, _wanted(shape), owners)]
+        return place_turns(renderings, _wanted(shape), self.options.rewritten_turns)
 
-    def _rewritten(self, asked: bool) -> ConfigError:
-        if not asked:
+    def _renderings(self, given: Conversation) -> Renderings:
+        template = self._template(given)
+
+        def render(messages: Sequence[Message], prompt: bool, switch: Switch) -> str:
+            return self.text_of(given, messages, prompt, template, switch)
+
+        said = {*self.fixed, *given.kwargs}
+        names = [name for name in template.compiled.switches if name not in said]
+        return Renderings(
+            given.messages, render, [{name: value} for name in names for value in (False, True)]
+        )
+
+    def _rewritten(self, turn: RewrittenTurn) -> ConfigError:
+        if not turn.asked:
             return ConfigError(
                 f"{self.origin} asks a model with another text than it writes before an answer, so that"
-                " answers can't be trained as they will be asked for",
+                f" answers can't be trained as they will be asked for: {turn.difference}",
                 hint="give the reasoning that it asks for in `reasoning_content`, set what it knows in"
                 " `chat_template_kwargs`, take a template that marks answers with `{% generation %}`, or set"
-                " `preprocess.rewritten_turns` to `last`, which leaves such conversations out",
+                " `preprocess.rewritten_turns` to `unroll` or `last`, which leave out such turns, and"
+                " conversations of such turns alone",
             )
         return ConfigError(
             f"{self.origin} writes earlier turns otherwise than the model wrote them, so that not all can be"
@@ -300,8 +331,12 @@ def _outside_sandbox(origin: str, error: SecurityError) -> ConfigError:
     return ConfigError(f"{origin} does what templates may not: {error}", hint="take another template")
 
 
-def _is_wanted(conversation: Conversation, number: int) -> bool:
-    return conversation.trained[number] and conversation.messages[number]["role"] == "assistant"
+def _wanted(conversation: Conversation) -> list[int]:
+    """The messages that are to be placed as a model's answers."""
+    found = zip(conversation.messages, conversation.trained, strict=True)
+    return [
+        number for number, (message, trains) in enumerate(found) if trains and message["role"] == "assistant"
+    ]
 
 
 def _as_marked(conversation: Conversation) -> bool:

@@ -34,6 +34,10 @@ Span = tuple[int, int]
 MOST_STEPS: Final = 4_000_000
 # A round of a loop takes 0.1 us, a call of a macro 2.
 _STEPS_OF_A_CALL: Final = 10
+# In a list that is looked at, a value takes 0.05 us.
+_VALUES_OF_A_STEP: Final = 16
+# A namespace may hold all texts of a row, in several lists.
+_HELD: Final = 4
 # What stands around a marked part of a rendering. Pieces are compared with these very objects.
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 _MARKS: Final = re.compile("([\ufdd0\ufdd1])")
@@ -45,6 +49,8 @@ _SAFE_ATTRIBUTES: Final[Mapping[type, frozenset[str]]] = {
 }
 # Of JSON, which has as many lines as values.
 _MOST_INDENT: Final = 16
+# Variables by which templates of many models end the generation prompt with thoughts or without.
+_SWITCHES: Final = ("enable_thinking", "thinking")
 
 
 class Environment(ImmutableSandboxedEnvironment):
@@ -67,7 +73,7 @@ class Environment(ImmutableSandboxedEnvironment):
             raise_exception=_raise_exception,
             strftime_now=lambda format: _today(date).strftime(format),
             dict=_Dict(),
-            namespace=_Namespace,
+            namespace=self._namespace(),
         )
 
     def call(self, context: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -100,6 +106,26 @@ class Environment(ImmutableSandboxedEnvironment):
         self.steps += count
         if self.steps > MOST_STEPS:
             raise ChatDrop("template_too_many_steps", f"more than {MOST_STEPS:,}")
+
+    def _namespace(self) -> type[_Namespace]:
+        """Namespaces outlive a round of a loop, so that texts may be piled up in them."""
+        check = self._check_held
+
+        class Checked(_Namespace):
+            def __setitem__(self, name: str, value: Any) -> None:
+                check(value)
+                super().__setitem__(name, value)
+
+        return Checked
+
+    def _check_held(self, value: Any) -> None:
+        """All that a list or an object holds, which may be many texts that are not too long by themselves."""
+        if isinstance(value, str | int | float | None):
+            return
+        size, values = sizes.size_held(value)
+        self.step(values // _VALUES_OF_A_STEP)
+        if size > _HELD * self.most:
+            raise ChatDrop("template_too_long", f"texts of {size:,} in a namespace")
 
     def _rounds(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -224,6 +250,7 @@ class CompiledTemplate:
         self.literals = syntax.literals(tree)
         self.looked_for = syntax.looked_for(tree)
         self.cuts = syntax.cuts(tree)
+        self.switches = syntax.reads(tree, _SWITCHES)
         self._template = self.environment.from_string(syntax.bounded(tree))
 
     def render(self, variables: dict[str, Any]) -> str:

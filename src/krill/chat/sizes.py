@@ -12,8 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from jinja2.utils import Namespace
+
 # How wide a field of a format is, and how precise.
 _WIDTH: Final = re.compile(r"[:%.][^\d\s{}]{0,4}(\d{1,18})")
+# Of a value in a list.
+_WORD: Final = 8
 Size = Callable[..., int]
 
 
@@ -84,3 +88,25 @@ def size_with(size: Size, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> i
         return int(size(*args, **kwargs))
     except (TypeError, ValueError, AttributeError):
         return 0
+
+
+def size_held(value: Any) -> tuple[int, int]:
+    """Characters of all texts in lists and objects, with a word for each value; and how many values."""
+    size = values = 0
+    waiting, seen = [value], set()
+    while waiting:
+        found = waiting.pop()
+        values += 1
+        size += _WORD
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, str):
+            size += len(found)
+        elif isinstance(found, Mapping):
+            waiting += [*found, *found.values()]
+        elif isinstance(found, list | tuple | set):
+            waiting += found
+        elif isinstance(found, Namespace):
+            waiting += Namespace.__getattribute__(found, "_Namespace__attrs").values()
+    return size, values

@@ -23,7 +23,7 @@ import orjson
 from krill.chat.control import NAMES, any_of
 from krill.chat.forms import Conversation, Message
 from krill.chat.options import ChatDrop
-from krill.chat.spans import RewrittenTurn, Turn, TurnSample
+from krill.chat.spans import Renderings, RewrittenTurn, Turn, TurnSample
 
 MOST_BYTES: Final = 8_000_000
 # The quotation mark shows whether a text was written as JSON, and how often.
@@ -62,6 +62,9 @@ class PlacedSample:
     text: str
     turns: list[Turn]
     places: list[Place] | None
+    answer_at: int | None = None
+    """Where in the rendering of the messages that part begins which stands behind a prompt in the text; None
+    if the text is the rendering."""
 
 
 class _Blank:
@@ -132,6 +135,7 @@ class _Skeleton:
         self.escapes: list[int] = []
         self.ends: list[int] = []
         self.size = len(sample.text)
+        self.whole = None if sample.whole is None else _Skeleton(TurnSample(sample.messages, sample.whole))
         at = 0
         for match in SENTINEL.finditer(sample.text):
             self.literals.append(sample.text[at : match.start()])
@@ -148,13 +152,17 @@ class _Skeleton:
             for number, escapes in zip(self.numbers, self.escapes, strict=True)
         ]
 
-    def fill(self, values: Sequence[str]) -> str:
+    def fill(self, given: Sequence[str]) -> str:
+        values = self.values(given)
         pieces = [text for pair in zip(self.literals, values, strict=False) for text in pair]
         return "".join([*pieces, self.literals[-1]])
 
-    def place(self, text: str, values: Sequence[str], owners: Sequence[Owner]) -> PlacedSample:
-        """The sample whose true rendering is `text`."""
+    def place(
+        self, text: str, given: Sequence[str], owners: Sequence[Owner], answer_at: int | None
+    ) -> PlacedSample:
+        """The sample whose true text is `text`."""
         places, at = [], 0
+        values = self.values(given)
         shifts = [0]
         for literal, value, number, escapes, end in zip(
             self.literals, values, self.numbers, self.escapes, self.ends, strict=False
@@ -168,7 +176,7 @@ class _Skeleton:
             return position + shifts[bisect_right(self.ends, position)]
 
         turns = [Turn(turn.message, moved(turn.begin), moved(turn.end)) for turn in self.turns]
-        return PlacedSample(self.messages, text, turns, places)
+        return PlacedSample(self.messages, text, turns, places, answer_at)
 
 
 class Skeletons:
@@ -185,10 +193,10 @@ class Skeletons:
         conversation: Conversation,
         text: str,
         analyse: Analyse,
-        render: Callable[[int], str],
+        renderings: Renderings,
     ) -> list[PlacedSample] | None:
-        """The samples of a conversation that is rendered as `text`, and its first messages as `render` says;
-        None if it depends on the contents how they are rendered."""
+        """The samples of a conversation that is rendered as `text`, and its first messages as `renderings`
+        say; None if it depends on the contents how they are rendered."""
         if _MARK in text:
             return None
         blank = _Blank(conversation, self._kept)
@@ -200,11 +208,18 @@ class Skeletons:
             return None
         placed = []
         for skeleton in skeletons:
-            true = text if skeleton.messages == len(conversation.messages) else render(skeleton.messages)
-            values = skeleton.values(blank.values)
-            if skeleton.fill(values) != true:
+            all_of_them = skeleton.messages == len(conversation.messages)
+            true = text if all_of_them else renderings.up_to(skeleton.messages)
+            if (skeleton.whole or skeleton).fill(blank.values) != true:
                 return None
-            placed.append(skeleton.place(true, values, blank.owners))
+            answer_at = None
+            if skeleton.whole is not None:
+                prompt, whole = renderings.prompt(skeleton.messages - 1), true
+                true = skeleton.fill(blank.values)
+                answer_at = len(whole) - (len(true) - len(prompt))
+                if true != prompt + whole[answer_at:]:
+                    return None
+            placed.append(skeleton.place(true, blank.values, blank.owners, answer_at))
         _check_all_rendered(conversation.messages[: skeletons[-1].messages], placed[-1], blank.owners)
         return placed
 
@@ -242,8 +257,29 @@ def marked_turns(
     return turns
 
 
+def answer_at(owners: Sequence[Owner], prompt: str, whole: str, message: int) -> int | None:
+    """Where in the second text, whose contents are sentinels as those of the first, the message begins that
+    the first asks for: behind the last text of another message, both go on in the same way to the prompt's
+    end, and the message's own texts come after that."""
+    asked = [*SENTINEL.finditer(prompt)]
+    written = [*SENTINEL.finditer(whole)]
+    others = [match for match in written if owners[int(match[2])].message != message]
+    own = [match for match in written if owners[int(match[2])].message == message]
+    if not asked or not others or not own or asked[-1].group() != others[-1].group():
+        return None
+    header = prompt[asked[-1].end() :]
+    begin = others[-1].end() + len(header)
+    follows = bool(header) and whole.startswith(header, others[-1].end()) and begin <= own[0].start()
+    return begin if follows else None
+
+
 def _cost(key: bytes, skeletons: Sequence[_Skeleton]) -> int:
-    return len(key) + sum(4 * each.size + 200 * len(each.numbers) for each in skeletons)
+    return len(key) + sum(
+        4 * part.size + 200 * len(part.numbers)
+        for each in skeletons
+        for part in (each, each.whole)
+        if part is not None
+    )
 
 
 def _escaped(text: str, times: int) -> str:

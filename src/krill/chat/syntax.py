@@ -6,10 +6,11 @@ Nothing is held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from jinja2 import nodes
+from jinja2.meta import find_undeclared_variables
 from jinja2.visitor import NodeTransformer
 
 _BUFFERED: Final = (
@@ -69,6 +70,12 @@ def cuts(template: nodes.Template) -> tuple[str, ...]:
             found += each.args
     strings = [node.value for node in found if isinstance(node, nodes.Const) and isinstance(node.value, str)]
     return tuple(dict.fromkeys(text for text in strings if text))
+
+
+def reads(template: nodes.Template, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some variables that the template reads, and that it is not given by itself."""
+    unset = find_undeclared_variables(template)
+    return tuple(name for name in names if name in unset)
 
 
 def bounded(template: nodes.Template) -> nodes.Template:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from krill.budget import format_size
 from krill.cli.formats import Row, format_count, format_duration
 from krill.cli.options import OutputOptions, at_least, load_if_config
-from krill.cli.preprocess import document_rows, dropped_tokens
+from krill.cli.preprocess import document_rows, dropped_tokens, learned_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from krill.dataset.inspection import TextFacts, TokenFacts
 
 _SAMPLE_CHARS = 300
+_END_CHARS = 60
 
 
 def inspect(
@@ -99,6 +100,7 @@ def _token_rows(part: TokenFacts, tokens: Mapping[str, Any]) -> list[Row]:
         )
     ]
     if part.split in (None, "train"):
+        rows += learned_tokens(tokens)
         rows.append(("  dropped", dropped_tokens(tokens)))
     for source in part.sources:
         share = f"dataset {source.dataset}, weight {source.weight:g}"
@@ -137,7 +139,8 @@ def _print_conversations(console: Console, pieces: Sequence[tuple[str, bool]]) -
     from krill.cli.screen import plain
 
     left, shown = _SAMPLE_CHARS, plain("")
-    for text, learned in pieces:
+    for whole, learned in pieces:
+        text = whole if learned else _both_ends(whole)
         cut = text[:left]
         left -= len(cut)
         marked = f"\u00ab{cut}\u00bb" if learned and not console.color_system else cut
@@ -172,6 +175,11 @@ def _stage_facts(stage: Mapping[str, Any]) -> str:
 def _first_values(values: Sequence[int], count: int = 12) -> str:
     shown = ", ".join(map(str, values[:count]))
     return f"{shown}, ..." if len(values) > count else shown
+
+
+def _both_ends(text: str) -> str:
+    """Tools and instructions before an answer may be longer than all that is shown."""
+    return text if len(text) <= 2 * _END_CHARS else f"{text[:_END_CHARS]} [...] {text[-_END_CHARS:]}"
 
 
 def _first_characters(text: str) -> str:

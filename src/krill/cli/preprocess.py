@@ -105,9 +105,7 @@ def _summary_rows(summary: Summary) -> list[Row]:
         split = "" if part.split is None else f" for {part.split}"
         length = f"{'' if part.layout.fixed else 'up to '}{part.layout.sequence_len:,}"
         rows.append(("tokens", f"{part.tokens:,} in {format_count(part.rows, 'row')} of {length}{split}"))
-    if "trained" in manifest.tokens:
-        learned, kept = manifest.tokens["trained"], max(1, manifest.tokens["kept"])
-        rows.append(("  learned", f"{learned:,}, {learned / kept:.0%} of them"))
+    rows += learned_tokens(manifest.tokens)
     if manifest.dataset is not None:
         rows.append(("  dropped", dropped_tokens(manifest.tokens)))
     for label, texts in (("text", manifest.text), ("rejected", manifest.rejected)):
@@ -138,6 +136,14 @@ def document_rows(documents: Mapping[str, Any]) -> list[Row]:
     notes = islice(documents["notes"].items(), _MOST_REASONS)
     rows += [("  mended", f"{count:,} {NOTES.get(name, name)}") for name, count in notes]
     return rows
+
+
+def learned_tokens(tokens: Mapping[str, Any]) -> list[Row]:
+    """Of conversations, how much is learned."""
+    if "trained" not in tokens:
+        return []
+    learned, kept = tokens["trained"], max(1, tokens["kept"])
+    return [("  learned", f"{learned:,}, {learned / kept:.0%} of them")]
 
 
 def dropped_tokens(tokens: Mapping[str, Any]) -> str:

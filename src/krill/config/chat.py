@@ -28,6 +28,8 @@ _DEFAULTS: Final = {
     "oversize": "drop",
     "max_document_bytes": 1_000_000,
 }
+# What a type is elsewhere.
+_FORMS: Final = ("sharegpt", "alpaca", "messages", "conversations", "prompt_completion", "input_output")
 _WHOLE: Final = "a conversation stays as the template renders it"
 _REFUSED: Final[Mapping[str, tuple[object, str, str]]] = {
     "bos": (True, "the template writes the beginning-of-text token where there is one", "leave it out"),
@@ -41,6 +43,12 @@ def add_chat_defaults(tree: dict[str, Any]) -> None:
     """Defaults that fit conversations, in the place of keys that were not written."""
     datasets = tree.get("datasets")
     entries = datasets if isinstance(datasets, list) else []
+    for number, entry in enumerate(entries):
+        if isinstance(entry, Mapping) and entry.get("type") in _FORMS:
+            raise ConfigError(
+                f"`datasets.{number}.type` is `{shown(entry['type'])}`: must be `completion` or `{CHAT}`",
+                hint=f"set it to `{CHAT}`, which finds the form of rows by itself; `form` says it",
+            )
     if any(isinstance(entry, Mapping) and entry.get("type") == CHAT for entry in entries):
         written = tree.get("preprocess", {})
         if isinstance(written, Mapping):

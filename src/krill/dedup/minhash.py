@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from krill import _native
 from krill.corpus.buffers import text_buffers
 from krill.dedup.components import MEMBER_BYTES, Clusters, bitmap_bytes, find_clusters, least_range_share
+from krill.dedup.largest import LargestClusters
 from krill.dedup.shuffle import (
     SegmentStream,
     ShufflePlan,
@@ -108,6 +109,8 @@ class MinhashResult:
     sizes: tuple[int, ...] = field(default=(), compare=False)
     """How many clusters whose first document is of this run have how many documents: entry k counts those
     with 2^(k-1) to 2^k - 1."""
+    shown: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), compare=False)
+    """The largest of these: how many documents, and the numbers of the first."""
 
 
 def dedup_minhash(
@@ -197,9 +200,9 @@ def write_clusters(
     """Write which documents are kept, and perhaps the clusters, of units with `counts` documents after
     `prior` ones."""
     records = None if cluster_files is None else UnitRecords(counts, cluster_files)
-    found = np.zeros(64, np.int64)
+    found, shown = np.zeros(64, np.int64), LargestClusters()
     try:
-        duplicates = write_keep_files(_flags(clusters, prior, records, found), counts, keep_files)
+        duplicates = write_keep_files(_flags(clusters, prior, records, found, shown), counts, keep_files)
         if records is not None:
             records.finish()
     except BaseException:
@@ -207,16 +210,22 @@ def write_clusters(
             records.abort()
         raise
     largest = int(np.flatnonzero(found).max(initial=-1))
-    return MinhashResult(duplicates, clusters.count, clusters.largest, tuple(found[: largest + 1].tolist()))
+    sizes = tuple(found[: largest + 1].tolist())
+    return MinhashResult(duplicates, clusters.count, clusters.largest, sizes, shown.found(prior))
 
 
 def _flags(
-    clusters: Clusters, prior: int, records: UnitRecords | None, found: NDArray[np.int64]
+    clusters: Clusters,
+    prior: int,
+    records: UnitRecords | None,
+    found: NDArray[np.int64],
+    shown: LargestClusters,
 ) -> Iterator[NDArray[np.uint8]]:
     """Flags of the documents that are kept, without prior ones; clusters go to `records` on the way, and
-    `found` counts them by the binary digits of their sizes."""
+    `found` counts them by the binary digits of their sizes, `shown` has the largest."""
     first = 0
     for smallest, sizes in clusters.labels():
+        shown.add(first, smallest, sizes, prior)
         own = slice(max(0, prior - first), None)
         numbers = np.arange(first, first + len(smallest), dtype=np.uint64)[own]
         first += len(smallest)

@@ -31,12 +31,18 @@ from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents, file_and_offset
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import line_number
-from krill.errors import InputError
+from krill.errors import BudgetError, InputError
 from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, rejected_rows, with_statistics
 from krill.threads.processes import WorkerProcesses
 
 # Reasons that are no fault of the row: it is counted, whatever `on_error` says.
-_NO_FAULT: Final = frozenset({"untrained", "too_many_turns", "template_too_long", "control_in_content"})
+_NO_FAULT: Final = frozenset(
+    {"untrained", "turn_not_placed", "too_many_turns", "template_too_long", "control_in_content"}
+)
+# What one template refuses or leaves out another may write.
+_OF_TEMPLATE: Final = frozenset({"template_error", "message_not_rendered"})
+LEFT_OUT: Final = "turns_left_out"
+"""Counts turns of conversations that were kept without learning these."""
 _BY_ROWS: Final = (Format.PARQUET, Format.ARROW, Format.HUB)
 
 
@@ -63,6 +69,7 @@ class RenderChat:
         numbers = np.zeros(batch.num_rows, np.int64)
         codes = np.zeros(batch.num_rows, np.uint8)
         reasons: dict[str, int] = {}
+        left_out = 0
         for row, found in enumerate(self._rendered(batch)):
             if isinstance(found, ChatDrop):
                 if not self.skip and found.reason not in _NO_FAULT:
@@ -71,7 +78,10 @@ class RenderChat:
             else:
                 numbers[row] = len(found)
                 made += found
+                left_out += sum(chat.left_out for chat in found)
         counts = Counter(documents.counts)
+        if left_out:
+            counts[LEFT_OUT] += left_out
         names = list(reasons)
         counts.update(names[code - 1] for code in codes[codes != 0].tolist())
         rejected = documents.rejected
@@ -98,7 +108,7 @@ class RenderChat:
         whole = memoryview(data.data)
         rows = [whole[start:end] for start, end in pairwise(offsets.tolist())]
         if self.processes is not None:
-            yield from decode_answer(self.processes.answer(encode_request(number, rows)))
+            yield from decode_answer(self._answer(encode_request(number, rows)))
             return
         for row in rows:
             parsed = parse_row(row)
@@ -106,14 +116,24 @@ class RenderChat:
                 found = self.renderer.render(parsed, self.formats[number])
             yield found
 
+    def _answer(self, request: bytes) -> bytes:
+        assert self.processes is not None
+        try:
+            return self.processes.answer(request)
+        except BudgetError as error:
+            hint = f"{error.hint}; {self.renderer.origin} may pile up texts while it renders"
+            raise BudgetError(error.message, hint=hint) from None
+
     def _fault(self, batch: pa.RecordBatch, row: int, found: ChatDrop) -> InputError:
         ordinal, offset = file_and_offset(batch.column("position")[row].as_py())
         file = self.files[ordinal]
         by_rows = file.format in _BY_ROWS
         place = f"row {offset:,}" if by_rows else f"line {line_number(file, offset):,}"
+        template = ", take a template that knows it" if found.reason in _OF_TEMPLATE else ""
         return InputError(
             f"`{file.path}` {place}: {found}",
-            hint="mend the row, or set `preprocess.on_error: skip` to leave such rows out and count them",
+            hint=f"mend the row{template}, or set `preprocess.on_error: skip` to leave such rows out and"
+            " count them",
         )
 
 

@@ -17,7 +17,7 @@ from krill.corpus import Corpus, DatasetSource, open_corpus
 from krill.corpus.formats import Format
 from krill.corpus.json_rows import ROW
 from krill.errors import BudgetError, KrillError
-from krill.pipeline.needs import InputSizes, sizes_of
+from krill.pipeline.needs import InputSizes, sizes_of, suspect_of
 from krill.pipeline.seen_before import against_sources
 
 # What rows of conversations are made up of, by their form.
@@ -83,6 +83,7 @@ def refuse_early(
 
     From here on the budget is guarded: the list of the files alone may be too large for it.
     """
+    meter.suspect = suspect_of(config)
     try:
         meter.plan(needs(None))
     except BudgetError as refusal:

@@ -292,6 +292,13 @@ def rendering_process_bytes(config: KrillConfig) -> int:
     return RENDERING_PROGRAM + longest + RENDERED_BLOCK_PER_BYTE * largest_nbytes(config) // 2
 
 
+def suspect_of(config: KrillConfig) -> str:
+    """Of conversations, the template: what it holds while it renders a row is its own affair."""
+    if not config.is_chat:
+        return ""
+    return f"; or the chat template (`{config.chat_template}`) piles up texts while it renders: take another"
+
+
 def plan_run(
     meter: Meter,
     config: KrillConfig,
@@ -307,6 +314,7 @@ def plan_run(
     pages = sizes.largest_page > 0 and config.has_slow_pages
     enough = sizes.text_bytes > (FEW_ROWS if config.is_chat else FEW_PAGES)
     processes = threads if (config.is_chat or pages) and threads > 1 and enough else 0
+    meter.suspect = suspect_of(config)
     plan = meter.plan(needs(sizes, 0), faster=needs(sizes, processes) if processes else None)
     return plan, processes if plan.has(PROCESSES) else 0
 

@@ -252,8 +252,18 @@ class Pipeline:
         self.discard()  # nothing to continue with: a changed config must not be refused for it
         return InputError(
             f"{fact}: {counts['read']:,} documents read; {describe_counts(counts) or 'none dropped'}",
-            hint=hint or "lower min_chars, min_length or sequence_len under `preprocess:`, or add input",
+            hint=hint or self._more_left(),
         )
+
+    def _more_left(self) -> str:
+        if not self.context.config.is_chat:
+            return "lower min_chars, min_length or sequence_len under `preprocess:`, or add input"
+        if self.counts.get("longer_than_row"):
+            return (
+                "raise `preprocess.sequence_len`, or have conversations cut to it with `preprocess.overflow`,"
+                " `truncate` or `turn`"
+            )
+        return "see to what the conversations were left out for, or add input"
 
     @contextmanager
     def _timed(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:

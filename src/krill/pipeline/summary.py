@@ -42,6 +42,7 @@ NOTES = {
     "pieces_removed": "lines or paragraphs that stood before removed",
     "cut_into_rows": "documents longer than a row, cut into several",
     "cut_to_row": "conversations longer than a row, cut to fit",
+    "turns_left_out": "turns not learned, which the template writes otherwise than a model is asked for them",
     "control_as_text": "conversations with control tokens of their own, encoded as text",
 }
 # Counts of what a reader saw, which say nothing about what became of a document.

@@ -63,6 +63,14 @@ class Twins:
                         found[place] = self._place(unit, row)
         return found
 
+    def place_of(self, number: int) -> DroppedPlace:
+        """Where a document of this run is; the first has number 0."""
+        for unit, record in self.scanned:
+            if number < record["documents"]:
+                return self._place(unit, number)
+            number -= record["documents"]
+        raise ValueError("there is no document of this number")
+
     def _same(self, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> bool:
         equal = first == second
         return bool(equal.all() if self.every else equal.any())

@@ -190,8 +190,13 @@ def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: 
     section.parts += [length_table("Clusters by their documents", sizes, "documents")] if sizes else []
     pairs = list(duplicate_parts(examples, room))
     if pairs:
+        known = any(each.count("cluster", wanted=False) for each in examples)
+        largest = "The largest clusters come first. " if known else ""
         section.parts.append(
-            Note("What only the kept document has is underlined; what only a dropped one has is in bold.")
+            Note(
+                f"{largest}What only the kept document has is underlined; what only a dropped one has is in"
+                " bold."
+            )
         )
         section.parts += pairs
     elif not samples:

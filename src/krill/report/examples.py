@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -67,19 +68,40 @@ def example_parts(
 
 
 def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
-    """What was kept beside what was dropped for it, as many as fit `room` bytes; first what most of the
-    examples are copies of, which large clusters are."""
-    clusters: dict[str, tuple[Figures, list[Figures]]] = {}
-    for example in examples:
+    """What was kept beside what was dropped for it, as many as fit `room` bytes: first the largest clusters
+    that the run has, then pairs, those first of which most of the examples are copies."""
+    clusters: dict[str, _Copies] = {}
+    for example in sorted(examples, key=lambda each: each.count("cluster", wanted=False) is None):
         kept = example.inner("kept", wanted=False)
-        if kept:
-            clusters.setdefault(place_of(kept), (kept, []))[1].append(example)
-    ordered = sorted(clusters.values(), key=lambda cluster: -len(cluster[1]))[:_MOST_PAIRS]
-    beside = (_side_by_side(kept, dropped[:_MOST_COPIES]) for kept, dropped in ordered)
-    for place, texts in enumerate(_fitting(beside, room)):
-        copies = len(ordered[place][1])
-        what = f"Pair {place + 1}" if copies == 1 else f"Cluster {place + 1}, {copies} of its copies"
-        yield Beside(f"{what}: {_difference(texts)}", texts)
+        if not kept:
+            continue
+        found = clusters.setdefault(place_of(kept), _Copies(kept))
+        found.size = max(found.size, example.count("cluster", wanted=False) or 0)
+        # One of the examples by hash may be among the first of a large cluster.
+        same = (place_of(example), _text_of(example))
+        if all(same != (place_of(other), _text_of(other)) for other in found.dropped):
+            found.dropped.append(example)
+    ordered = sorted(clusters.values(), key=lambda found: (-found.size, -len(found.dropped)))
+    ordered = ordered[: _MOST_PAIRS + sum(found.size > 0 for found in ordered)]
+    beside = (_side_by_side(found.kept, found.dropped[:_MOST_COPIES]) for found in ordered)
+    for texts, found, place in zip(_fitting(beside, room), ordered, itertools.count(1), strict=False):
+        yield Beside(f"{found.describe(place)}: {_difference(texts)}", texts)
+
+
+@dataclass(slots=True)
+class _Copies:
+    """A kept document, and examples of what was dropped for it; `size` where its cluster is one of the
+    largest."""
+
+    kept: Figures
+    dropped: list[Figures] = field(default_factory=list)
+    size: int = 0
+
+    def describe(self, place: int) -> str:
+        copies = len(self.dropped)
+        if self.size:
+            return f"Cluster {place}, {self.size:,} documents"
+        return f"Pair {place}" if copies == 1 else f"Cluster {place}, {copies} of its copies"
 
 
 def _side_by_side(kept: Figures, dropped: Sequence[Figures]) -> list[HeadedText]:

@@ -96,7 +96,7 @@ def documents_section(
     noted = dict(documents.inner("notes", wanted=False).counts())
     if noted:
         rows_of_notes = [(NOTES.get(name, name), count(n)) for name, n in noted.items()]
-        section.parts.append(Table("Repaired or cut, and kept", ("what", "documents"), rows_of_notes))
+        section.parts.append(Table("Repaired or cut, and kept", ("what", "how many"), rows_of_notes))
     if not samples:
         section.parts += [Note(NO_SAMPLES)] if dropped else []
     elif examples is None:

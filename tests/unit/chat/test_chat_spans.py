@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from chat_models import DATE, EOS, TRL_TEMPLATES, make_model
-from chat_rows import SYSTEM, Row, assistant, turns, user
+from chat_models import DATE, EOS, TRL_TEMPLATES, fix_library_date, library_tokenizer, make_model
+from chat_rows import SYSTEM, TOOLS, Row, assistant, call, result, turns, user
 from krill.chat import ChatDrop, ChatFormat, ChatOptions, ChatRenderer
+from krill.chat.forms import Conversation, read_row
 from krill.errors import ConfigError
 
 Pieces = Iterator[tuple[str, bool]]
@@ -61,10 +62,22 @@ def phi3_last(messages: list[Row]) -> Pieces:
         yield f"{message['content']}<|end|>\n{EOS if last else ''}", last
 
 
+def nemotron(messages: list[Row]) -> Pieces:
+    """Its prompt opens a block of thoughts, or for an answer without any, opens and closes it."""
+    yield "<|im_start|>system\n<|im_end|>\n", False
+    for message in messages:
+        own = message["role"] == "assistant"
+        yield f"<|im_start|>{message['role']}\n", False
+        yield "<think></think>" if own else "", False
+        yield f"{message['content'].rstrip() if own else message['content']}<|im_end|>", own
+        yield "\n", False
+
+
 HAND_WRITTEN: dict[str, tuple[str, Callable[[list[Row]], Pieces]]] = {
     "qwen2_5": ("error", qwen2_5),
     "llama3": ("error", llama3),
     "gemma": ("error", gemma),
+    "nemotron_3_nano": ("error", nemotron),
     "qwen3": ("last", qwen3_last),
     "phi3": ("last", phi3_last),
 }
@@ -170,6 +183,78 @@ def test_unrolled_turns_have_texts_of_their_own(tmp_path: Path) -> None:
         [b"<think>\ns\n</think>\n\nd<|im_end|>"],
     ]
     assert b"<think>\nr" not in rendered[1].text
+
+
+def test_an_answer_goes_on_from_the_prompt_with_or_without_thoughts(tmp_path: Path) -> None:
+    messages = [user("a"), assistant("b", reasoning_content="r")]
+    for name, with_thoughts in {
+        "nemotron_3_nano": "<think>\n|r\n</think>\nb<|im_end|>",
+        "qwen3_5_nothink": "<think>\n|r\n</think>\n\nb<|im_end|>",
+    }.items():
+        renderer = open_template(tmp_path / name, name)
+        before, after = with_thoughts.split("|", 1)
+        pieces = pieces_of(renderer, {"messages": messages})
+        assert pieces[0][0].endswith(f"<|im_start|>assistant\n{before}")
+        assert pieces[1] == (after, True)
+        # Who says how the model is asked has said it: there is no other prompt.
+        said = {"enable_thinking": name != "qwen3_5_nothink"}
+        row = {"messages": messages if said != {"enable_thinking": True} else [user("a"), assistant("b")]}
+        with pytest.raises(ConfigError, match="another text") as error:
+            renderer.render({**row, "chat_template_kwargs": said}, ChatFormat())
+        assert "<think>" in str(error.value) and "message 2" in str(error.value)
+
+
+def test_thoughts_that_the_template_drops_later_stand_before_an_answer_as_the_model_saw_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fix_library_date(monkeypatch)
+    (source,) = (path.read_text() for path in TRL_TEMPLATES if path.stem == "gptoss")
+    library = library_tokenizer(source)
+    asked = {**call(city="Oslo"), "reasoning_content": "think <|end|> of it", "content": None}
+    row = {
+        "messages": [SYSTEM, user("W?"), asked, result("1"), assistant("größer", reasoning_content="more")],
+        "tools": TOOLS,
+    }
+    given = read_row(row, ChatFormat())
+    assert isinstance(given, Conversation)
+    prompt = library.apply_chat_template(
+        given.messages[:-1], tools=TOOLS, tokenize=False, add_generation_prompt=True
+    )
+    assert isinstance(prompt, str) and "think <|end|> of it" in prompt
+    thought = "<|channel|>analysis<|message|>"
+    first = (
+        f"{thought}think <|end|> of it<|end|><|start|>assistant to=functions.look_up"
+        '<|channel|>commentary json<|message|>{"city": "Oslo"}<|call|>'
+    )
+    second = f"{thought}more<|end|><|start|>assistant<|channel|>final<|message|>größer<|return|>"
+    renderer = open_template(tmp_path, "gptoss", rewritten_turns="unroll")
+    rendered = renderer.render(row, ChatFormat())
+    assert isinstance(rendered, list), rendered
+    (chat,) = rendered
+    assert chat.text.decode() == prompt + second
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == [first, second]
+    # The row's own control token stays text, and only that.
+    assert [chat.text[begin : begin + 7] for begin, _, _ in chat.content] == [b"<|end|>"]
+    assert chat.text[: chat.content[0][0]].endswith(b"think ")
+    assert chat.left_out == 0
+
+    dropped = open_template(tmp_path / "last", "gptoss", rewritten_turns="last").render(row, ChatFormat())
+    assert isinstance(dropped, ChatDrop) and dropped.reason == "turn_not_placed"
+
+
+@pytest.mark.parametrize("mode", ["last", "unroll"])
+def test_turns_that_no_prompt_asks_for_are_counted(mode: str, tmp_path: Path) -> None:
+    """Gemma 4 goes on in the turn that stands open, and would be asked with a new one."""
+    renderer = open_template(tmp_path, "gemma4", rewritten_turns=mode)
+    row = {"messages": [user("a"), assistant("b"), assistant("c")]}
+    rendered = renderer.render(row, ChatFormat())
+    assert isinstance(rendered, list)
+    assert [chat.text[begin:end] for chat in rendered for begin, end in chat.trained] == [b"b<turn|>"]
+    assert sum(chat.left_out for chat in rendered) == 1
+    asked = open_template(tmp_path / "r1", "deepseek_r1_distill", rewritten_turns=mode)
+    dropped = asked.render({"messages": turns(2)}, ChatFormat())
+    assert isinstance(dropped, ChatDrop) and dropped.reason == "turn_not_placed"
+    assert "message 2" in dropped.detail and "<think>" in dropped.detail
 
 
 def test_a_conversation_of_too_many_rewritten_turns_is_left_out(tmp_path: Path) -> None:

@@ -147,8 +147,21 @@ WRITES_TOO_MUCH = [
     "{{ ('{:{}d}' * 20).format(*([99999] * 40)) }}",
     "{{ '%.999999999f' % 1.5 }}",
     "{{ range(99999) | list | tojson(indent=99999) }}",
+    *(
+        "{% set ns = namespace(all=none) %}{% for i in range(9999) %}{% set ns.all = "
+        + piled
+        + " %}{% endfor %}"
+        for piled in (
+            "(ns.all or []) + [loop.index ~ 'x' * 99999]",
+            "[ns.all, loop.index ~ 'x' * 99999]",
+            "(ns.all, loop.index ~ 'x' * 99999)",
+            "{'last': ns.all, 'text': loop.index ~ 'x' * 99999}",
+            "namespace(last=ns.all, text=loop.index ~ 'x' * 99999)",
+        )
+    ),
 ]
 TAKES_TOO_LONG = [
+    "{% set ns = namespace(all=[]) %}{% for i in range(99999) %}{% set ns.all = ns.all + [''] %}{% endfor %}",
     "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
@@ -168,6 +181,19 @@ def test_a_template_that_loops_or_writes_gigabytes_is_ended(source: str, tmp_pat
     expected = "template_too_many_steps" if source in TAKES_TOO_LONG else "template_too_long"
     assert rendered.reason == expected
     assert text_of(renderer).endswith("b<|im_end|>")
+
+
+def test_a_template_may_collect_texts_and_messages(tmp_path: Path) -> None:
+    collects = (
+        "{% set ns = namespace(all=[], own=none) %}{% set ns.own = ns %}"
+        "{% for m in messages %}{% set ns.all = ns.all + [m, m.content] %}{% endfor %}"
+    )
+    plain, collecting = (
+        open_source(tmp_path / name, source, max_rendered_bytes=1_000_000)
+        for name, source in (("plain", CHATML), ("collecting", collects + CHATML))
+    )
+    row = {"messages": [user("x" * 300_000), assistant("y" * 300_000)] * 1}
+    assert collecting.render(row, ChatFormat()) == plain.render(row, ChatFormat())
 
 
 def test_a_row_that_the_template_refuses_is_left_out_with_what_it_said(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from krill.dedup import (
 )
 from krill.dedup.tables import GROUP_TABLES, TableLayout
 from krill.errors import StorageError
-from oracles.dedup import reference_clusters
+from oracles.dedup import reference_clusters, reference_largest
 from properties import tried
 
 MIN_SHARE = GROUP_TABLES.min_share
@@ -85,7 +85,8 @@ def expected(
         cut_clusters.append(clusters[: len(unit)])
         keep, clusters = keep[len(unit) :], clusters[len(unit) :]
     total = sum(flags.count(False) for flags in cut_keep)
-    return cut_keep, cut_clusters, MinhashResult(total, len(dropped), largest)
+    shown = reference_largest(first, seen)
+    return cut_keep, cut_clusters, MinhashResult(total, len(dropped), largest, shown=shown)
 
 
 def dedup_and_compare(layout: TableLayout, units: list[Bands], prior: Bands, folder: Path) -> None:
@@ -102,7 +103,7 @@ def dedup_and_compare(layout: TableLayout, units: list[Bands], prior: Bands, fol
     )
     keep, clusters, resolution = expected(units, prior)
     assert outcome(folder, units) == (keep, clusters)
-    assert found == resolution
+    assert found == resolution and found.shown == resolution.shown
     assert list((folder / "spill").iterdir()) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,8 @@ def document_at(source: Path, line: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("dedup", ["exact", "minhash", {"method": "bloom", "expected_documents": 1000}])
 def test_duplicates_stand_beside_what_is_kept(tmp_path: Path, source: Path, dedup: Any) -> None:
     manifest = run(tmp_path, source, dedup=dedup)
-    found = lines(tmp_path)
+    written_lines = lines(tmp_path)
+    found = [line for line in written_lines if "cluster" not in line]
     assert Counter(line["reason"] for line in found) == dict.fromkeys(
         ["not_text", "too_short", "duplicate"], MOST_EXAMPLES
     )
@@ -141,10 +143,39 @@ def test_duplicates_stand_beside_what_is_kept(tmp_path: Path, source: Path, dedu
             assert same >= (95 if dedup == "minhash" else 100)
     assert len(kept_positions) > MOST_EXAMPLES // 2
     written = manifest["examples"]
-    assert written["rows"] == len(found)
+    assert written["rows"] == len(written_lines)
     assert written["bytes"] == (tmp_path / "out/examples.jsonl").stat().st_size
     if dedup == "minhash":
         assert manifest["duplicates"]["sizes"] == [0, 0, 50]  # clusters of three
+        assert "shown" not in manifest["duplicates"]
+
+
+def test_the_largest_clusters_are_shown_with_their_first_documents(tmp_path: Path) -> None:
+    """Of seven clusters with two to eight documents among others, in any order."""
+    chance = random.Random(3)
+    words = ["".join(letters) for letters in product("abcdefghijkl", repeat=3)]
+    rows = [[f"single {number}", *chance.choices(words, k=60)] for number in range(200)]
+    for size in range(2, 9):
+        same = chance.choices(words, k=200)
+        rows += [[f"cluster {size}", *same] for _ in range(size)]
+    chance.shuffle(rows)
+    source = tmp_path / "clusters.jsonl"
+    source.write_text("".join(json.dumps({"text": " ".join(row)}) + "\n" for row in rows))
+    contents = []
+    for name, more in {"one": {}, "two": {"threads": 2}}.items():
+        run(tmp_path, source, name, dedup="minhash", **more)
+        contents.append((tmp_path / name / "examples.jsonl").read_bytes())
+        found = [line for line in lines(tmp_path, name) if "cluster" in line]
+        assert [line["cluster"] for line in found] == [8] * 3 + [7] * 3 + [6] * 3 + [5] * 3 + [4] * 3
+        for size in range(4, 9):
+            own = [line for line in found if line["cluster"] == size]
+            same = [" ".join(row) for row in rows if row[0] == f"cluster {size}"]
+            assert len(same) == size
+            first = [text.encode()[:TEXT_BYTES].decode() for text in same[:4]]
+            assert [own[0]["kept"]["text"], *(line["text"] for line in own)] == first
+            places = [own[0]["kept"]["position"], *(line["position"] for line in own)]
+            assert places == sorted(places)
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize("output", ["tokens", "text", "both"])

@@ -169,6 +169,27 @@ def test_copies_of_one_document_stand_beside_it_and_large_clusters_first(copied:
     assert re.findall(r'<mark class="(\w+)">(.*?)</mark>', cluster) == [("added", f"{n} ") for n in range(3)]
 
 
+def test_the_largest_clusters_stand_before_examples_by_their_size(copied: Path) -> None:
+    def twin(at: int, kept: int, **more: int) -> dict[str, object]:
+        first = {"file": "a", "position": kept, "text": f"the whale {kept}"}
+        found = {"stage": "resolve", "reason": "duplicate", "file": "b", "position": at, "kept": first}
+        return {**found, "text": f"the whale {at}", **more}
+
+    lines = [twin(9, 1), *(twin(at, 2) for at in (5, 4, 3)), twin(30, 20)]
+    lines += [
+        *(twin(at, 1, cluster=70) for at in (7, 8, 9)),
+        *(twin(at, 20, cluster=1234) for at in (28, 29)),
+    ]
+    (copied / "examples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = page_of(copied)
+    headings = [text.split(":")[0] for text in re.findall(r"<h3>((?:Pair|Cluster).*?)</h3>", page)]
+    assert headings == ["Cluster 1, 1,234 documents", "Cluster 2, 70 documents", "Cluster 3, 3 of its copies"]
+    places = re.findall(r"(?:kept|dropped): [ab], at (\d+)", page)
+    once = list(dict.fromkeys(places))  # a heading is a label, too
+    assert once == ["20", "28", "29", "30", "1", "7", "8", "9", "2", "5", "4", "3"]
+    assert "The largest clusters come first." in page
+
+
 def test_examples_take_no_more_of_the_page_than_their_part(copied: Path) -> None:
     example = {"stage": "scan", "reason": "language", "file": "a", "text": "<" * 2000}
     twin = {**example, "reason": "duplicate", "text": "a <b> " * 300, "kept": {"text": "a &b& " * 300}}

@@ -93,6 +93,11 @@ class Dedup(PipelineStage):
         name, width = (HASHES, 2) if minhash is None else (BANDS, minhash.bands)
         return Twins(self.scan.log, self.log, name, width, every=minhash is None)
 
+    def shown_clusters(self) -> list[tuple[int, list[int]]]:
+        """The largest clusters, as the method knows them: the documents of each, and the numbers of the
+        first."""
+        return [(size, documents) for size, documents in self.log.record(0).get("shown", ())]
+
     def seen_before(self) -> list[str]:
         """Files of what is not to be kept again, as tasks name them."""
         context = self.context
@@ -126,7 +131,8 @@ class Dedup(PipelineStage):
         found = self.log.record(0)
         size = sum(self.context.folder.files.sizes(hash_files(self.settings, self.scan.log)))
         self.context.progress.advance(size)
-        report = StageReport(bytes=size, documents=self.scan.documents, outputs={"duplicates": found})
+        facts = {name: value for name, value in found.items() if name != "shown"}
+        report = StageReport(bytes=size, documents=self.scan.documents, outputs={"duplicates": facts})
         if self.settings.level == "document":
             report.counts = {"duplicate": found["duplicates"]}
             report.kept = self.scan.documents - found["duplicates"]

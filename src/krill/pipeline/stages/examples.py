@@ -1,15 +1,15 @@
 """Examples: a few documents for each reason for a drop, as `examples.jsonl` beside the manifest.
 
 In: what the records of earlier stages hold of documents that they dropped, or where these are; their blocks
-are read again. Out: one JSON object a line, sorted by stage, reason and hash. Held in memory: the examples,
-2 kB of text each, and the blocks that are read.
+are read again. Out: one JSON object a line, sorted by stage, reason and hash, and behind duplicates their
+largest clusters. Held in memory: the examples, 2 kB of text each, and the blocks that are read.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import orjson
@@ -78,6 +78,18 @@ class KeepExamples(PipelineStage):
                 line = {"stage": stage.name, "reason": reason, **self._described(Example(*example))}
                 twin = kept.get(example[0])
                 yield line if twin is None else {**line, "kept": self._described(twin)}
+        if isinstance(stage, Dedup):
+            yield from self._clusters(stage)
+
+    def _clusters(self, dedup: Dedup) -> Iterator[dict[str, Any]]:
+        """The largest clusters, with as many documents each as are shown."""
+        shown, twins = dedup.shown_clusters(), dedup.twins()
+        places = [[twins.place_of(number) for number in numbers] for _, numbers in shown]
+        read = self._read(dedup.scan.units(), chain.from_iterable(places))
+        for (size, _), (kept, *dropped) in zip(shown, places, strict=True):
+            for place in dropped:
+                line = {"stage": dedup.name, "reason": "duplicate", **self._described(read[place])}
+                yield {**line, "kept": self._described(read[kept]), "cluster": size}
 
     def _dropped(self, stage: Stage) -> ExampleSet:
         found, places = ExampleSet(), ExampleSet()
