@@ -25,7 +25,7 @@ from krill.corpus import Corpus, DatasetSource, UnitEnd
 from krill.corpus.formats import Format
 from krill.errors import InputError
 from properties import tried
-from web_crawl import article, page_of
+from web_crawl import article, page_of, tarred, zipped
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -36,24 +36,6 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 }
 PAGES = {f"site/{number}.html": page_of(article(number)).encode() for number in range(12)}
 ENDINGS = [".zip", *(f".tar{ending}" for ending in PACK)]
-
-
-def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return made.getvalue()
-
-
-def tarred(members: Mapping[str, bytes], format: int = tarfile.PAX_FORMAT) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=format) as archive:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return made.getvalue()
 
 
 def archive(members: Mapping[str, bytes], ending: str) -> bytes:

@@ -18,7 +18,7 @@ from krill.corpus.members import Members
 from krill.corpus.zstd_frames import ZstdFrames
 from krill.errors import InputError
 from properties import tried
-from web_crawl import response_record, simple_answers, warc_info
+from web_crawl import response_record, simple_answers, skippable_frame, warc_info
 
 RECORDS = [response_record(answer, number) for number, answer in enumerate(simple_answers(12))]
 DICTIONARY = zstandard.train_dictionary(4000, [bytes(record) for record in RECORDS * 20])
@@ -26,10 +26,6 @@ DICTIONARY = zstandard.train_dictionary(4000, [bytes(record) for record in RECOR
 
 def frames(records: list[bytes], **options: object) -> list[bytes]:
     return [zstandard.ZstdCompressor(**options).compress(record) for record in records]  # type: ignore[arg-type]
-
-
-def skippable(content: bytes, number: int = 0) -> bytes:
-    return struct.pack("<II", 0x184D2A50 + number, len(content)) + content
 
 
 def write(folder: Path, data: bytes, name: str = "crawl.warc.zst") -> Path:
@@ -62,7 +58,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], list[int], dict[str, int]]] = 
     "its checksum is another": (lambda data: data[:-4] + b"????", THIRD, {"warc_corrupt": 1}),
     "bytes before it": (lambda data: b"some bytes" * 20_000 + data, ALL, {"warc_corrupt": 1}),
     "magic numbers before it": (lambda data: ZstdFrames.magic * 3000 + data, ALL, {"warc_corrupt": 1}),
-    "a frame to skip before it": (lambda data: skippable(b"?" * 300_000, 7) + data, ALL, {}),
+    "a frame to skip before it": (lambda data: skippable_frame(b"?" * 300_000, 7) + data, ALL, {}),
     "an empty frame before it": (lambda data: frames([b""])[0] + data, ALL, {}),
     "a frame of 128 MB before it": (
         lambda data: ZstdFrames.magic + struct.pack("<BB", 0, 17 << 3) + b"\1\0\0" + data,
@@ -88,7 +84,7 @@ def test_reading_goes_on_at_the_next_frame(tmp_path: Path, damage: str) -> None:
 def test_a_cut_file_ends_with_its_last_whole_frame(tmp_path: Path, cut: int) -> None:
     path = write(tmp_path, b"".join(frames(RECORDS))[:-cut])
     assert read(path) == (ALL[:-1], {"warc_cut": 1})
-    write(tmp_path, b"".join(frames(RECORDS)) + skippable(b"?" * 100)[:-cut])
+    write(tmp_path, b"".join(frames(RECORDS)) + skippable_frame(b"?" * 100)[:-cut])
     assert read(path) == (ALL, {"warc_cut": 1})
 
 
@@ -97,7 +93,7 @@ def test_a_dictionary_stands_in_the_first_frame(tmp_path: Path, compressed: bool
     content = DICTIONARY.as_bytes()
     stored = zstandard.compress(content) if compressed else content
     packed = frames([warc_info(), *RECORDS], dict_data=DICTIONARY)
-    path = write(tmp_path, skippable(stored, 0xD) + b"".join(packed))
+    path = write(tmp_path, skippable_frame(stored, 0xD) + b"".join(packed))
     assert read(path, skip=False) == (ALL, {})
     without = corpus_of(DatasetSource(str(write(tmp_path, packed[0], "b.warc.zst"))), pages=True)
     with_one = corpus_of(DatasetSource(str(path)), pages=True)
@@ -117,8 +113,8 @@ def test_frames_that_need_a_dictionary_which_is_not_there_are_damaged(tmp_path: 
     [
         (struct.pack("<II", 0x184D2A5D, 5_000_000) + bytes(100), "has 5,000,000 bytes, more than 4,194,304"),
         (struct.pack("<II", 0x184D2A5D, 500) + bytes(100), "is cut short"),
-        (skippable(zstandard.compress(bytes(10**8)), 0xD), "unfolds to more than 4,194,304 bytes"),
-        (skippable(ZstdFrames.magic + b"?" * 500, 0xD), "is damaged: "),
+        (skippable_frame(zstandard.compress(bytes(10**8)), 0xD), "unfolds to more than 4,194,304 bytes"),
+        (skippable_frame(ZstdFrames.magic + b"?" * 500, 0xD), "is damaged: "),
     ],
 )
 def test_a_dictionary_that_can_not_be_used_is_refused(tmp_path: Path, frame: bytes, fact: str) -> None:
