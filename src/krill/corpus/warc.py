@@ -14,7 +14,7 @@ with `on_error: skip` it is counted, and reading goes on at the next record.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -28,7 +28,8 @@ from krill.errors import InputError
 _MARK: Final = b"WARC/"
 _LONGEST_HEADER: Final = 1 << 16
 _VERSION: Final = re.compile(rb"WARC/[01]\.\d+\r?\n")
-_HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
+# An empty line, or where another record begins: else each of many that have no end would be looked for one.
+_HEADER_END: Final = re.compile(rb"\r?\n(?:(\r?\n)|(?=WARC/[01]\.\d+\r?\n))")
 _NEXT: Final = re.compile(rb"\n(?=WARC/[01]\.\d+\r?\n)")
 _WANTED: Final = frozenset({b"response", b"resource", b"conversion"})
 _LARGEST: Final = 1 << 50
@@ -119,6 +120,8 @@ class _Records:
             if not there or wanted >= _LONGEST_HEADER:
                 return None
             wanted = min(wanted * 4, _LONGEST_HEADER)
+        if end[1] is None:
+            return None
         head = bytes(window.data[: end.start() + 1])
         fields = header_fields(head)
         if _VERSION.match(head) is None or b"warc-type" not in fields:
@@ -132,8 +135,9 @@ class _Records:
         """The content of a record behind a header of `size` bytes; None if it is damaged."""
         window = self._window
         whole = window.need(size + length)
-        content = bytes(memoryview(window.data)[size : size + length]) if whole else b""
+        # Not copied before that is known: each of many records may state the same bytes.
         if whole and window.ends_record(size + length):
+            content = bytes(memoryview(window.data)[size : size + length])
             window.drop(size + length)
             window.skip_newlines()
             return content
@@ -192,6 +196,8 @@ class _Window:
         self.data = bytearray()
         self.offset = 0
         """Of `data`, in all that the file unfolds to."""
+        self._begins: deque[int] = deque()
+        """Where members begin in it."""
         self.fault: str | None = None
         """What is wrong with the member that `data` is the end of."""
         self.file_ended = False
@@ -220,6 +226,8 @@ class _Window:
     def drop(self, size: int) -> None:
         del self.data[:size]
         self.offset += size
+        while self._begins and self._begins[0] < self.offset:
+            self._begins.popleft()
 
     def pass_over(self, size: int) -> bool:
         """Drop `size` bytes, which are never held together; False if `data` ends before."""
@@ -230,9 +238,11 @@ class _Window:
         return size == 0
 
     def ends_record(self, at: int) -> bool:
-        """Whether a record is over at `data[at:]`: nothing but the next one follows."""
+        """Whether a record is over at `data[at:]`: nothing but the next one, or another member, follows."""
         while self.need(at + 1):
             if self.data[at] not in b"\r\n":
+                if self.offset + at in self._begins:  # whatever it is, it is not of this record
+                    return True
                 return self.need(at + len(_MARK)) and self.data.startswith(_MARK, at)
             at += 1
         return self.fault is None
@@ -281,5 +291,7 @@ class _Window:
         return True
 
     def _add(self, piece: Piece) -> None:
+        if piece.begins and piece.data:
+            self._begins.append(self.offset + len(self.data))
         self.data += piece.data
         self.fault = piece.fault

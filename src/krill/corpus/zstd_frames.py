@@ -47,7 +47,10 @@ class ZstdFrames:
         zstandard = _library(file)
         self.failures: tuple[type[Exception], ...] = (zstandard.ZstdError, FrameError)
         given = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-        self._decoder = zstandard.ZstdDecompressor(dict_data=given, max_window_size=LARGEST_WINDOW)
+        try:
+            self._decoder = zstandard.ZstdDecompressor(dict_data=given, max_window_size=LARGEST_WINDOW)
+        except zstandard.ZstdError as error:
+            raise _bad_dictionary(file, "is damaged") from error
         self._file = file
         self._begun = False
         self._largest = USUAL_WINDOW

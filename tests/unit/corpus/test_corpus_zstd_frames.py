@@ -115,7 +115,9 @@ def test_frames_that_need_a_dictionary_which_is_not_there_are_damaged(tmp_path: 
         (struct.pack("<II", 0x184D2A5D, 500) + bytes(100), "is cut short"),
         (skippable_frame(zstandard.compress(bytes(10**8)), 0xD), "unfolds to more than 4,194,304 bytes"),
         (skippable_frame(ZstdFrames.magic + b"?" * 500, 0xD), "is damaged: "),
+        (skippable_frame(b"\x37\xa4\x30\xec" + bytes(9000), 0xD), "is damaged"),
     ],
+    ids=["large", "cut", "bomb", "damaged", "nonsense"],
 )
 def test_a_dictionary_that_can_not_be_used_is_refused(tmp_path: Path, frame: bytes, fact: str) -> None:
     path = write(tmp_path, frame + (b"" if b"cut" in fact.encode() else b"".join(frames(RECORDS))))
