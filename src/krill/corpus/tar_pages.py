@@ -15,7 +15,7 @@ from typing import Final
 
 from krill.corpus.archives import PAGE, ArchiveRecords, Member, member_kind, shown_name
 from krill.corpus.formats import CorpusFile
-from krill.corpus.members import open_pieces
+from krill.corpus.members import CUT, open_pieces
 from krill.corpus.page_blocks import PageFile
 from krill.corpus.streams import input_errors
 
@@ -83,7 +83,7 @@ class _TarRecords(ArchiveRecords):
             else:
                 whole = self._pass_over(header.size)
             if not whole:
-                self._damaged(self._fault or f"the file ends inside of {shown_name(header.name)}")
+                self._ended(f"the member {shown_name(header.name)}")
                 return
             # Some writers leave out what should fill the last block.
             self._pass_over(padding)
@@ -113,10 +113,8 @@ class _TarRecords(ArchiveRecords):
                     self._damaged(f"there is no header of a member at byte {self._offset - _BLOCK:,} of it")
                 lost = True
                 self._begun = self._offset
-        if self._fault is not None:
-            self._damaged(self._fault)
-        elif self._data and any(self._data):
-            self._damaged("the file ends inside of a header")
+        if self._fault is not None or any(self._data):
+            self._ended("a header, or before the last one")
         self._offset += len(self._data)
         return None
 
@@ -132,6 +130,10 @@ class _TarRecords(ArchiveRecords):
             block = self._take(_BLOCK) or bytes(_BLOCK)
             more = block[504]
         return header
+
+    def _ended(self, inside: str) -> None:
+        cut = self._fault in (None, CUT)
+        self._damaged(f"the file ends inside of {inside}" if cut else f"{self._fault}, inside of {inside}")
 
     def _extension(self, header: _Header, stated: dict[bytes, bytes]) -> bool:
         """Read a header that says something of the next one; False if it can't be read."""

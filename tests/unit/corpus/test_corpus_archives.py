@@ -286,7 +286,7 @@ ONE = {"archive_corrupt": 1}
 TARS: dict[str, tuple[bytes, list[str], dict[str, int], str]] = {
     "a damaged header": (b"?" * 512 + member("b.html", b"<p>"), ["b.html", "c.html"], ONE, "no header"),
     "garbage between": (b"?" * 5000 + bytes(120), ["c.html"], ONE, "no header"),
-    "a size beyond the file": (header("b.html", 1 << 32), [], ONE, "the file ends inside of `b.html`"),
+    "a size beyond the file": (header("b.html", 1 << 32), [], ONE, "the file ends inside of the member `b.html`"),
     "a name of a gigabyte": (header("x", 1 << 30, b"L"), [], ONE, "extended header of 1,073,741,824"),
     "a damaged extension": (member("x", b"99 path=b\n", b"x"), ["c.html"], ONE, "header is damaged"),
     "a sparse member": (member("b.html", b"<p>", b"S"), ["c.html"], {"page_encoding": 1}, ""),
