@@ -122,6 +122,16 @@ def tarred(members: Mapping[str, bytes], format: int = tarfile.PAX_FORMAT) -> by
     return made.getvalue()
 
 
+def overlapping_zip(listed: int) -> bytes:
+    """One member of a megabyte, listed many times: a bomb."""
+    one = zipped({"a.html": b"<p>" + bytes(10**6)})
+    at, end = one.index(b"PK\1\2"), one.index(b"PK\5\6")
+    directory = one[at:end] * listed
+    return (
+        one[:at] + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, listed, listed, len(directory), at, 0)
+    )
+
+
 def skippable_frame(content: bytes, number: int = 0) -> bytes:
     """A frame of zstd that is to be skipped; the one with number 13 holds a dictionary."""
     return struct.pack("<II", 0x184D2A50 + number, len(content)) + content

@@ -119,7 +119,9 @@ def test_a_run_that_is_killed_and_goes_on_elsewhere_gives_the_bytes_of_a_local_o
     assert (there[7]["input_ids"] == here[7]["input_ids"]).all()
 
 
-@pytest.mark.parametrize("listed", ["s3://corpus/warc.paths.gz", "warc.paths.gz"])
+@pytest.mark.parametrize(
+    "listed", ["s3://corpus/warc.paths.gz", pytest.param("warc.paths.gz", marks=pytest.mark.soak)]
+)
 def test_a_list_names_the_files_of_a_crawl_in_a_bucket(remote: Job, store: Any, listed: str) -> None:
     names = gzip.compress(b"crawl-data/1.warc.gz\ncrawl-data/0.zip\n")
     store.pipe_file("corpus/warc.paths.gz", names)

@@ -76,6 +76,7 @@ def test_ranks_of_datatrove(crawl: Job) -> None:
     assert outcome.result["engine"]["workers"] == 2
 
 
+@pytest.mark.soak
 def test_two_workers_of_a_ray_cluster(crawl: Job, ray_cluster: RayCluster) -> None:
     outcome = crawl.preprocess("--engine", "ray", "--address", ray_cluster.address, "--json")
     assert outcome.code == 0, outcome.err

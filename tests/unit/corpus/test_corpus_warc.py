@@ -11,9 +11,9 @@ from typing import Any
 
 import brotli
 import pytest
-from corpus_reading import batches, column, corpus_of, counts
+from corpus_reading import batches, column, corpus_of, counts, walk_units
 
-from krill.corpus import Corpus, DatasetSource, UnitEnd
+from krill.corpus import DatasetSource
 from krill.corpus.pages import DAMAGED, PAGE_REASONS
 from krill.errors import InputError
 from web_crawl import (
@@ -246,17 +246,6 @@ def test_records_may_reach_over_members_as_other_tools_cut_them(tmp_path: Path) 
     assert read(path) == ([answer.url for answer in simple_answers(8)], {})
 
 
-def walk(
-    corpus: Corpus, committed: dict[int, UnitEnd]
-) -> list[tuple[int, list[Any], dict[str, int], UnitEnd]]:
-    walked = []
-    for unit, blocks in corpus.walk(committed.get):
-        taken = [(block, block.documents()) for block in blocks]
-        rows = [row for _, documents in taken for row in documents.batch.to_pylist()]
-        walked.append((unit.position, rows, counts(found for _, found in taken), UnitEnd.after(taken[-1][0])))
-    return walked
-
-
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
 def test_a_walk_over_a_damaged_crawl_resumes_after_any_unit(tmp_path: Path, ending: str) -> None:
     records = records_of(40)
@@ -269,12 +258,12 @@ def test_a_walk_over_a_damaged_crawl_resumes_after_any_unit(tmp_path: Path, endi
     path = tmp_path / f"crawl.warc{ending}"
     path.write_bytes(b"".join(packed))
     limits: dict[str, Any] = {"unit_bytes": 10_000, "skip_malformed": True, "pages": True}
-    whole = walk(corpus_of(path, **limits), {})
+    whole = walk_units(corpus_of(path, **limits), {})
     assert len(whole) >= 4
     assert len([row for _, rows, _, _ in whole for row in rows]) == (36 if ending == ".gz" else 38)
     for done in range(1, len(whole) + 1):
         committed = {position: end for position, _, _, end in whole[:done]}
-        assert walk(corpus_of(path, **limits), committed) == whole[done:]
+        assert walk_units(corpus_of(path, **limits), committed) == whole[done:]
 
 
 @pytest.mark.parametrize("split", ["train[:3]", "train[4:9]", "train[-2:]", "train[:50%]"])
@@ -398,12 +387,12 @@ def test_a_resource_is_a_page_itself_and_another_kind_of_it_is_counted(tmp_path:
     assert read(write_crawl(tmp_path, [page, other])) == (["http://a/1"], {"content_type": 1})
 
 
-@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
 @pytest.mark.parametrize(
     "hostile",
     [
-        b"WARC/1.0\r\n" * 100_000,
-        b"WARC/1.0\r\na: b\r\n" * 60_000,
+        b"WARC/1.0\r\n" * 50_000,
+        b"WARC/1.0\r\na: b\r\n" * 40_000,
         warc_record("response", b"", content_type="application/http", Content_Length="900000") * 6000
         + bytes(1_000_000)
         + b"\r\n",
