@@ -8,7 +8,9 @@ from typing import Any
 from unittest import mock
 
 from krill.budget import resident_bytes
-from krill.engines import Engine, Resources, Stage, WorkerSpec
+from krill.config.engine import EngineConfig
+from krill.engines import Resources, Stage, WorkerSpec
+from krill.engines.engine import WorkersEngine
 from krill.engines.worker import decode_result, encode_request, handle_request, release
 
 
@@ -52,32 +54,19 @@ class InProcessRunner:
             yield result
 
 
-class InProcessEngine(Engine):
+class InProcessEngine(WorkersEngine):
     """Has tasks done as Ray's engine does, by a runner."""
 
-    def __init__(self, runner: InProcessRunner, name: str, spec: WorkerSpec, done: Any) -> None:
+    def __init__(self, runner: InProcessRunner, config: EngineConfig, spec: WorkerSpec, done: Any) -> None:
+        super().__init__(config, spec, done)
         self.workers = runner.workers
         self._runner = runner
-        self._name = name
-        self._spec = spec
-        self._done = done
-        self._tasks = self._peak = 0
 
     def run(self, stage: Stage) -> None:
         bundles = stage.bundles(stage.missing(stage.tasks()), self.workers)
         tasks = (Task(stage.describe(bundle), stage.name, bundle) for bundle in bundles)
         for result in self._runner.run(self._spec, tasks, self._spec.resources):
-            self._tasks += 1
-            self._peak = max(self._peak, result["peak"])
-            self._done(result)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {
-            "name": self._name,
-            "workers": self.workers,
-            "tasks": self._tasks,
-            "worker_peak": self._peak,
-        }
+            self._add(result)
 
     def close(self) -> None:
         release()
@@ -85,4 +74,4 @@ class InProcessEngine(Engine):
 
 def opening(runner: Any) -> Any:
     """What takes the place of `open_engine`: an engine whose tasks `runner` runs."""
-    return lambda config, spec, done: InProcessEngine(runner, config.name, spec, done)
+    return lambda config, spec, done: InProcessEngine(runner, config, spec, done)

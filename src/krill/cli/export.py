@@ -62,13 +62,12 @@ def export(
     tokenizer
         Where the dataset's tokenizer is now, for --text; by default where it was.
     """
-    from krill.cli.progress import watch
+    from krill.cli.progress import bounded
     from krill.cli.screen import print_result
     from krill.dataset.export import export as run
 
-    memory, threads = budget.resolve()
     try:
-        with watch(display, memory) as progress:
+        with bounded(display, budget, verify) as bounds:
             summary = run(
                 path,
                 to=to,
@@ -79,12 +78,8 @@ def export(
                 lines=lines,
                 dtype=dtype,
                 tokenizer=tokenizer,
-                memory=memory,
-                threads=threads,
                 overwrite=overwrite,
-                verify=verify.enabled,
-                progress=progress,
-                floor=0,
+                **bounds,
             )
     except KeyboardInterrupt:
         raise Interrupted(

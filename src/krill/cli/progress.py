@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypedDict
 
 from krill.budget import MemoryMonitor, format_size, resident_bytes, resolve_limit
-from krill.cli.options import OutputOptions
+from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 from krill.threads.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -28,6 +28,24 @@ UNITS = {
     "learn": "documents",
     "answer": "documents",
 }
+
+
+class Bounds(TypedDict):
+    """What a command passes on to the work it does: within what, whether files are verified, who watches."""
+
+    memory: str | int
+    threads: str | int
+    verify: bool
+    progress: Progress
+    floor: int
+
+
+@contextmanager
+def bounded(display: OutputOptions, budget: BudgetOptions, verify: VerifyOptions) -> Iterator[Bounds]:
+    """The bounds as they were typed; the budget is the whole process, as its floor is 0."""
+    memory, threads = budget.resolve()
+    with watch(display, memory) as progress:
+        yield Bounds(memory=memory, threads=threads, verify=verify.enabled, progress=progress, floor=0)
 
 
 @contextmanager

@@ -47,12 +47,11 @@ def evaluate(
     max_answer_length
         Tokens of an answer, at most.
     """
-    from krill.cli.progress import watch
+    from krill.cli.progress import bounded
     from krill.cli.screen import print_result
     from krill.training.qa.evaluate import evaluate_reader
 
-    memory, threads = budget.resolve()
-    with watch(display, memory) as progress:
+    with bounded(display, budget, verify) as bounds:
         report = evaluate_reader(
             model,
             features,
@@ -60,11 +59,7 @@ def evaluate(
             checkpoint=checkpoint,
             n_best=n_best,
             max_answer_length=max_answer_length,
-            memory=memory,
-            threads=threads,
-            verify=verify.enabled,
-            progress=progress,
-            floor=0,
+            **bounds,
         )
     print_result(report.to_json(), display, lambda: _rows(report))
 

@@ -47,24 +47,19 @@ def train(
         Start anew: what an earlier training left in the output folder is removed when the first step is
         ready; refused while it holds files that Krill did not write.
     """
-    from krill.cli.progress import watch
+    from krill.cli.progress import bounded
     from krill.cli.screen import print_result
     from krill.training.job import train_reader
 
-    memory, threads = budget.resolve()
-    with watch(display, memory) as progress:
+    with bounded(display, budget, verify) as bounds:
         summary = train_reader(
             features,
             tokenizer=tokenizer,
             output_dir=output_dir,
             evaluation=evaluation,
             settings=settings,
-            memory=memory,
-            threads=threads,
             overwrite=overwrite,
-            verify=verify.enabled,
-            progress=progress,
-            floor=0,
+            **bounds,
         )
     facts = summary.to_json()
     then = f"krill qa evaluate {facts['output']} FEATURES"

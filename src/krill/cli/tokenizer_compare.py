@@ -10,8 +10,8 @@ from krill.cli.formats import format_count, format_duration
 from krill.cli.options import Many, OutputOptions, TokenizerBudget
 
 if TYPE_CHECKING:
-    from krill.tokenizer.compare import Comparison, Trial
-    from krill.tokenizer.compare_encode import EncodeComparison, EncodeTrial
+    from krill.tokenizer.compare import Comparison, ProgramTrial
+    from krill.tokenizer.compare_encode import EncodeComparison
 
 
 def compare(
@@ -78,7 +78,7 @@ def compare(
             console_of().print(f"\n{output}: open it in a browser")
 
 
-def print_trial(trial: Trial | EncodeTrial) -> None:
+def print_trial(trial: ProgramTrial) -> None:
     from krill.cli.screen import print_rows
 
     if trial.fault is None:

@@ -19,7 +19,7 @@ from krill.config.messages import listed, shown
 from krill.config.web_filters import ControlChars as ControlChars
 from krill.config.web_filters import FastText as FastText
 from krill.config.web_filters import Ftfy as Ftfy
-from krill.config.web_filters import LineCleaner as LineCleaner
+from krill.config.web_filters import Lines as Lines
 from krill.config.web_filters import Url as Url
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -183,7 +183,7 @@ Filter = (
     | FastText
     | Ftfy
     | ControlChars
-    | LineCleaner
+    | Lines
     | RepeatedLines
     | RepeatedParagraphs
     | UserStep

@@ -130,7 +130,7 @@ class ControlChars(Section):
     name: Literal["control_chars"] = "control_chars"
 
 
-class LineCleaner(Section):
+class Lines(Section):
     """Lines are removed from documents, whatever the whitespace around them; blank ones stay."""
 
     name: Literal["lines"] = "lines"

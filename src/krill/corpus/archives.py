@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from krill.corpus.formats import ARCHIVES, Compression, CorpusFile, Format, recognise, suffix_of
-from krill.corpus.pages import Page, checked_page, decoded_body
+from krill.corpus.pages import WebPage, checked_page, decoded_body
 from krill.errors import InputError
 
 PAGE: Final = "page"
@@ -32,14 +32,14 @@ class Member(NamedTuple):
     name: bytes
     content: bytes
 
-    def page(self, file: CorpusFile, limit: int) -> Page | str:
+    def page(self, file: CorpusFile, limit: int) -> WebPage | str:
         content: bytes | str = self.content
         if self.name.lower().endswith(b".gz"):
             content = decoded_body(self.content, b"gzip", limit)
         if isinstance(content, str):
             return content
         name = f"{file.path}/".encode() + self.name.removeprefix(b"./")
-        return checked_page(Page(self.offset, content, name, b"", name, b"text/html", b""), limit)
+        return checked_page(WebPage(self.offset, content, name, b"", name, b"text/html", b""), limit)
 
 
 def member_kind(name: bytes) -> str | None:

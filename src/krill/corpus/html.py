@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from krill.corpus.blocks import FileBlock, RangedFile, SequentialFile, SizedBlock
 from krill.corpus.documents import Documents, FileRange
 from krill.corpus.formats import CorpusFile
-from krill.corpus.pages import Page, checked_page, page_documents
+from krill.corpus.pages import WebPage, checked_page, page_documents
 from krill.corpus.readers import Limits
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 
@@ -76,7 +76,7 @@ def _head(file: CorpusFile) -> bytes:
 
 def _documents(file: CorpusFile, data: bytes) -> Documents:
     name = file.path.encode()
-    page = Page(0, data, name, b"", name, b"text/html", b"")
+    page = WebPage(0, data, name, b"", name, b"text/html", b"")
     found = checked_page(page, file.source.max_page_bytes)
     if isinstance(found, str):
         return page_documents(file, [], {found: 1})

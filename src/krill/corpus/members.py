@@ -80,7 +80,7 @@ class GzipCodec:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MemberChunk:
     """Decoded bytes; `begins` if a member does with them. One with a `fault` has none, and nothing more comes
     of its member."""
 
@@ -102,9 +102,9 @@ class Members:
         self._kept = bytearray()
         """Of the member being decoded, what was given to the decoder."""
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[MemberChunk]:
         while (there := self._skip_padding()) is not None:
-            fault = (yield from self._member()) if there else Piece(b"", begins=True, fault=CUT)
+            fault = (yield from self._member()) if there else MemberChunk(b"", begins=True, fault=CUT)
             if fault is not None:
                 yield fault
                 if not self._mark:
@@ -136,7 +136,7 @@ class Members:
         self._buffer += read
         return bool(read)
 
-    def _member(self) -> Generator[Piece, None, Piece | None]:
+    def _member(self) -> Generator[MemberChunk, None, MemberChunk | None]:
         """One member; returns the piece that says what is wrong with it."""
         decoder = self._codec.decoder()
         self._kept.clear()
@@ -153,15 +153,15 @@ class Members:
                     fault = f"its {self._codec.name} is damaged: {error}"
             if fault is not None:
                 if first:
-                    yield Piece(first, begins=True)
-                return Piece(b"", begins=first == b"", fault=fault)
+                    yield MemberChunk(first, begins=True)
+                return MemberChunk(b"", begins=first == b"", fault=fault)
             if first is not None:
                 first += decoded
                 if len(first) >= len(self._mark) or decoder.eof:
-                    yield Piece(first, begins=True)
+                    yield MemberChunk(first, begins=True)
                     first = None
             elif decoded:
-                yield Piece(decoded)
+                yield MemberChunk(decoded)
         return None
 
     def _decode(self, decoder: Decoder) -> bytes:
@@ -209,11 +209,11 @@ class Members:
                 return False
 
 
-def open_pieces(file: CorpusFile, mark: bytes = b"") -> tuple[Any, Iterator[Piece]]:
+def open_pieces(file: CorpusFile, mark: bytes = b"") -> tuple[Any, Iterator[MemberChunk]]:
     """What to close in the end, and the decoded pieces of a file, whose members begin with the mark."""
     if file.compression not in (Compression.GZIP, Compression.ZSTD):
         stream = DecodedStream(file)
-        return stream, (Piece(chunk) for _, chunk in stream.chunks())
+        return stream, (MemberChunk(chunk) for _, chunk in stream.chunks())
     with input_errors(file):
         raw = open_raw(file)
         if file.compression is Compression.GZIP:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from krill.corpus.blocks import FileBlock, SequentialFile, SizedBlock
 from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile
-from krill.corpus.pages import Page, page_documents
+from krill.corpus.pages import WebPage, page_documents
 
 
 class PageRecord(Protocol):
@@ -32,7 +32,7 @@ class PageRecord(Protocol):
     @property
     def content(self) -> bytes: ...
 
-    def page(self, file: CorpusFile, limit: int, /) -> Page | str:
+    def page(self, file: CorpusFile, limit: int, /) -> WebPage | str:
         """The page, or the reason why there is none."""
 
 

@@ -75,7 +75,7 @@ _SNIFFED: Final = 1024
 _WIDE: Final = (b"utf-16", b"utf-32", b"ucs-2", b"iso-10646")
 
 
-class Page(NamedTuple):
+class WebPage(NamedTuple):
     """One page: where its record begins, what it holds, and what is known of it."""
 
     offset: int
@@ -87,7 +87,7 @@ class Page(NamedTuple):
     charset: bytes
 
 
-def page_documents(file: CorpusFile, pages: Sequence[Page], counts: Mapping[str, int]) -> Documents:
+def page_documents(file: CorpusFile, pages: Sequence[WebPage], counts: Mapping[str, int]) -> Documents:
     """The pages as rows; columns that the source does not ask for are marked as measured, so that they are
     not written with rejected rows."""
     starts = np.fromiter((page.offset for page in pages), np.uint64, len(pages))
@@ -103,7 +103,7 @@ def page_documents(file: CorpusFile, pages: Sequence[Page], counts: Mapping[str,
     return Documents(batch, {**counts, **({"records": records} if records else {})})
 
 
-def http_page(page: Page, answer: memoryview, named_type: bytes, limit: int) -> Page | str:
+def http_page(page: WebPage, answer: memoryview, named_type: bytes, limit: int) -> WebPage | str:
     """The page in an answer of HTTP, or why there is none. `named_type` is what a crawler found it to be."""
     head, body = _split_head(answer)
     status = _STATUS.match(head)
@@ -125,7 +125,7 @@ def http_page(page: Page, answer: memoryview, named_type: bytes, limit: int) -> 
     return checked_page(page._replace(body=data, content_type=kind, charset=_charset(stated)), limit)
 
 
-def plain_page(page: Page, content: memoryview, stated: bytes, limit: int) -> Page | str:
+def plain_page(page: WebPage, content: memoryview, stated: bytes, limit: int) -> WebPage | str:
     """A record that is a page or a text itself."""
     kind = mime_type(stated)
     if kind.decode("latin-1") not in HTML_TYPES | PLAIN_TYPES:
@@ -134,7 +134,7 @@ def plain_page(page: Page, content: memoryview, stated: bytes, limit: int) -> Pa
     return checked_page(found, limit)
 
 
-def checked_page(page: Page, limit: int) -> Page | str:
+def checked_page(page: WebPage, limit: int) -> WebPage | str:
     """The page, or why it is none: it is too large, or something else than it is called."""
     if len(page.body) > limit:
         return "page_too_large"

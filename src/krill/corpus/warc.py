@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from krill.corpus.formats import CorpusFile
-from krill.corpus.members import CUT, Piece, open_pieces
+from krill.corpus.members import CUT, MemberChunk, open_pieces
 from krill.corpus.page_blocks import PageFile
-from krill.corpus.pages import PAGE_REASONS, Page, header_fields, http_page, plain_page
+from krill.corpus.pages import PAGE_REASONS, WebPage, header_fields, http_page, plain_page
 from krill.corpus.streams import input_errors
 from krill.errors import InputError
 
@@ -42,9 +42,9 @@ class WarcRecord(NamedTuple):
     fields: Mapping[bytes, bytes]
     content: bytes
 
-    def page(self, _: CorpusFile, limit: int) -> Page | str:
+    def page(self, _: CorpusFile, limit: int) -> WebPage | str:
         fields, content = self.fields, memoryview(self.content)
-        page = Page(
+        page = WebPage(
             self.offset,
             b"",
             fields.get(b"warc-target-uri", b"").strip(b"<>"),
@@ -191,7 +191,7 @@ class _Window:
     def __init__(self, file: CorpusFile, start: int) -> None:
         self._file = file
         self._source, self._pieces = open_pieces(file, _MARK)
-        self._next: Piece | None = None
+        self._next: MemberChunk | None = None
         """A piece of the member behind the one that `data` is of."""
         self.data = bytearray()
         self.offset = 0
@@ -290,7 +290,7 @@ class _Window:
             self._add(piece)
         return True
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: MemberChunk) -> None:
         if piece.begins and piece.data:
             self._begins.append(self.offset + len(self.data))
         self.data += piece.data

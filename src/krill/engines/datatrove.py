@@ -8,8 +8,8 @@ with a rank's own error. datatrove's own executors do neither: the pool of its l
 process that was killed, and that of Slurm's ends when it has submitted its jobs, each with 55 MB of its own.
 All that the ranks share is a folder in the run's work folder:
 
-    alive          touched by the driver; ranks that wait give up when it stands still
-    start.json     what the ranks are to do
+    request.json   what the ranks are to do; while the driver lives it touches the file, and ranks that wait
+                   give up when it stands still
     result-RANK    what came of it
     *.log, *.out   what they have printed
 """
@@ -20,17 +20,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from krill.budget import available_bytes, available_threads
 from krill.config.engine import EngineConfig
-from krill.engines.engine import Done, Engine, Resources, WorkerSpec, check_machine
-from krill.engines.rank import START_FILE, log_end, rank_command
+from krill.engines.engine import Done, Resources, WorkersEngine, WorkerSpec, check_machine
+from krill.engines.rank import log_end, still_missing
 from krill.engines.slurm import SlurmRanks, slurm_cores
 from krill.engines.stage import Stage
 from krill.engines.worker import decode_result, encode_request
@@ -48,19 +49,17 @@ _END_SECONDS = 30.0
 class LocalRanks:
     """A process of this machine for each rank."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self._command = command
         self._folder = folder
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, numbers: Iterable[int]) -> None:
         for number in numbers:
+            command = [*self._command, str(number)]
             with self._log(number).open("ab") as log:
                 self._processes[number] = subprocess.Popen(
-                    [*rank_command(self._folder), str(number)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
 
     def lost(self, number: int) -> str | None:
@@ -81,41 +80,37 @@ class LocalRanks:
         return self._folder / f"rank-{number}.log"
 
 
-class DatatroveEngine(Engine):
+class DatatroveEngine(WorkersEngine):
     """Has a run done by `workers` ranks."""
 
     shared = True
 
     def __init__(self, config: EngineConfig, spec: WorkerSpec, done: Done) -> None:
-        self._config = config
-        self._spec = spec
-        self._done = done
+        super().__init__(config, spec, done)
         self.workers = _workers(config, spec.resources)
         self._folder = Path(spec.address) / "engine" / os.urandom(4).hex()
-        self._alive = self._folder / "alive"
-        self._slurm = config.executor == "slurm"
-        ranks = SlurmRanks(self._folder, config, spec.resources) if self._slurm else LocalRanks(self._folder)
-        self._ranks = ranks
+        self._request = self._folder / "request.json"
+        command = [sys.executable, "-c", "from krill.engines.worker import main; main()", str(self._request)]
+        self._ranks: LocalRanks | SlurmRanks = LocalRanks(command, self._folder)
+        self._driver: int | None = os.getpid()
+        if config.executor == "slurm":
+            self._ranks = SlurmRanks(command, self._folder, config, spec.resources)
+            self._driver = None  # these are no children of this process
         self._running: set[int] = set()
         self._failures: Counter[int] = Counter()
-        self._peak = 0
         self._checked = 0.0
 
     def run(self, stage: Stage) -> None:
-        tasks = list(stage.tasks())
-        missing = list(stage.missing(tasks))
-        if missing and not self._folder.exists():
-            self._begin()
+        tasks, before = list(stage.tasks()), 0
         each = (stage.input_bytes() or 0) / max(1, len(tasks))
-        while missing:
+        for missing in still_missing(stage, tasks, _POLL_SECONDS):
+            if missing and not self._folder.exists():
+                self._begin()
+            self._done({"bytes": int(each * max(0, before - len(missing))), "kept": 0})
+            before = len(missing)
             self._check_ranks()
-            if not self._running:
+            if missing and not self._running:
                 stage.run(missing)  # all ranks have ended, and somebody has removed what they made
-                return
-            time.sleep(_POLL_SECONDS)
-            left = list(stage.missing(missing))
-            self._done({"bytes": int(each * (len(missing) - len(left))), "kept": 0})
-            missing = left
 
     def facts(self) -> Mapping[str, Any]:
         """When all stages are done; the ranks are a moment later."""
@@ -123,25 +118,21 @@ class DatatroveEngine(Engine):
         while self._running and time.monotonic() < limit:
             self._check_ranks()
             time.sleep(_POLL_SECONDS)
-        workers = self.workers
-        return {"name": "datatrove", "workers": workers, "tasks": workers, "worker_peak": self._peak}
+        return super().facts()
 
     def close(self) -> None:
         """End the ranks that still run. The logs of a run that failed stay until the next one."""
         with uninterrupted():
-            self._alive.unlink(missing_ok=True)
+            self._request.unlink(missing_ok=True)
             self._ranks.end()
         if not self._failures and not self._running:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _begin(self) -> None:
         shutil.rmtree(self._folder.parent, ignore_errors=True)  # what a run before has left
-        driver = None if self._slurm else os.getpid()
-        request = encode_request(self._spec, world=self.workers, alive=str(self._alive), driver=driver)
         with storage_errors(self._folder):
             self._folder.mkdir(parents=True)
-            self._alive.touch()
-            write_bytes(self._folder / START_FILE, request)
+            write_bytes(self._request, encode_request(self._spec, world=self.workers, driver=self._driver))
         self._start(range(1, self.workers + 1))
 
     def _start(self, numbers: Iterable[int]) -> None:
@@ -155,15 +146,14 @@ class DatatroveEngine(Engine):
             return
         self._checked = time.monotonic()
         with suppress(OSError):  # storage that is away for a moment
-            self._alive.touch()
+            os.utime(self._request)
         lost = []
         for number in sorted(self._running):
             reason = self._ranks.lost(number)  # before the result, so that the last one is not missed
             path = self._folder / f"result-{number}"
             if path.exists():
-                result = decode_result(path.read_bytes())
-                self._peak = max(self._peak, result["peak"])
-                self._done({"bytes": 0, "kept": result["kept"]})
+                # What ranks read was counted as it was committed.
+                self._add({**decode_result(path.read_bytes()), "bytes": 0})
                 self._running.remove(number)
             elif reason is not None:
                 lost.append(number)

@@ -94,6 +94,30 @@ Done = Callable[[Mapping[str, Any]], None]
 """Called with what workers read (`bytes`) and `kept` on disk."""
 
 
+class WorkersEngine(Engine):
+    """Starts workers, and adds up their results."""
+
+    def __init__(self, config: EngineConfig, spec: WorkerSpec, done: Done) -> None:
+        self._config = config
+        self._spec = spec
+        self._done = done
+        self._tasks = self._peak = 0
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "name": self._config.name,
+            "workers": self.workers,
+            "tasks": self._tasks,
+            "worker_peak": self._peak,
+        }
+
+    def _add(self, result: Mapping[str, Any]) -> None:
+        """What a worker has sent."""
+        self._tasks += 1
+        self._peak = max(self._peak, result["peak"])
+        self._done(result)
+
+
 def engine_named(engine: str | Mapping[str, Any]) -> EngineConfig | None:
     """An engine as a config names it; None for the threads of this process."""
     if engine == "local":

@@ -8,9 +8,8 @@ made, this one waits for it. Held in memory: what a stage holds, and the list of
 from __future__ import annotations
 
 import re
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,8 +22,6 @@ from krill.errors import ConfigError, StorageError
 FINISH: Final = "finish"
 PATIENCE: Final = 600.0
 """Seconds that a rank waits while none of the others commits anything."""
-START_FILE: Final = "start.json"
-"""What the ranks that a driver started together are to do: a request for `worker.handle_request`."""
 _POLL_SECONDS = 0.5
 # How much of a log is read to show its end.
 _LOG_BYTES = 4096
@@ -83,30 +80,31 @@ class RankEngine(Engine):
 
     def _wait(self, stage: Stage) -> None:
         """Until all tasks are committed, or nobody has committed any for too long."""
-        missing = list(stage.missing(stage.tasks()))
-        news, alive = time.monotonic(), self.alive()
-        if missing:
-            self.note(
-                f"task {self.rank} has done its part of {stage.name}; the others have {len(missing):,} to go"
-            )
-        while missing:
-            if time.monotonic() - news > self.patience:
+        before, alive, news = -1, self.alive(), 0.0
+        for left in map(len, still_missing(stage, stage.tasks(), _POLL_SECONDS)):
+            if left and before < 0:
+                self.note(
+                    f"task {self.rank} has done its part of {stage.name}; the others have {left:,} to go"
+                )
+            if left != before or self.alive() != alive:
+                before, alive, news = left, self.alive(), time.monotonic()
+            elif time.monotonic() - news > self.patience:
                 raise StorageError(
-                    f"task {self.rank} waits for {len(missing):,} parts of the stage {stage.name}, and for"
+                    f"task {self.rank} waits for {left:,} parts of the stage {stage.name}, and for"
                     f" {self.patience:,.0f} s nobody has finished one",
                     hint="start the other tasks, then this one again: what is done stays done;"
                     " `--task finish` does all the rest here",
                 )
-            time.sleep(_POLL_SECONDS)
-            left = list(stage.missing(missing))
-            if len(left) < len(missing) or self.alive() != alive:
-                missing, news, alive = left, time.monotonic(), self.alive()
 
 
-def rank_command(folder: Path) -> list[str]:
-    """Followed by its number, starts a rank of the folder's `START_FILE`, which leaves its result in
-    `result-NUMBER` there."""
-    return [sys.executable, "-c", "from krill.engines.worker import main; main()", str(folder)]
+def still_missing(stage: Stage, tasks: Iterable[Any], pause: float) -> Iterator[list[Any]]:
+    """Those of the tasks that are not committed, again after each pause; the last list is empty."""
+    missing = list(stage.missing(tasks))
+    yield missing
+    while missing:
+        time.sleep(pause)
+        missing = list(stage.missing(missing))
+        yield missing
 
 
 def log_end(path: Path) -> str:

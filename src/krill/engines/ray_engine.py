@@ -14,13 +14,13 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 from krill.budget.machine import available_threads
 from krill.config.engine import EngineConfig
-from krill.engines.engine import Done, Engine, Resources, WorkerSpec, check_machine
+from krill.engines.engine import Done, Resources, WorkersEngine, WorkerSpec, check_machine
 from krill.engines.stage import Stage
 from krill.engines.worker import decode_result, encode_request
 from krill.errors import ConfigError, KrillError, MissingExtra
@@ -38,15 +38,12 @@ _ONE_NODE: Final[dict[str, Any]] = {"object_store_memory": 80 * 2**20, "include_
 _QUIET: Final[dict[str, Any]] = {"log_to_driver": False, "configure_logging": False}
 
 
-class RayEngine(Engine):
+class RayEngine(WorkersEngine):
     """Has tasks done on the cluster at `address`, or on one that it starts on this machine."""
 
     def __init__(self, config: EngineConfig, spec: WorkerSpec, done: Done) -> None:
+        super().__init__(config, spec, done)
         self._ray = import_ray(config.retries)
-        self._config = config
-        self._spec = spec
-        self._done = done
-        self._tasks = self._peak = 0
         self._running: dict[Any, str] = {}  # what they are to people
         here = available_threads() if config.workers == "auto" else config.workers
         connect(self._ray, config.address, here)
@@ -71,14 +68,6 @@ class RayEngine(Engine):
                 self._collect()
         while self._running:
             self._collect()
-
-    def facts(self) -> Mapping[str, Any]:
-        return {
-            "name": self._config.name,
-            "workers": self.workers,
-            "tasks": self._tasks,
-            "worker_peak": self._peak,
-        }
 
     def close(self) -> None:
         """Leave the cluster, which ends the tasks that still run; one that was started here ends.
@@ -112,12 +101,9 @@ class RayEngine(Engine):
         try:
             [ended], _ = self._ray.wait(list(self._running), num_returns=1)
             name = self._running.pop(ended)
-            result = decode_result(self._ray.get(ended))
+            self._add(decode_result(self._ray.get(ended)))
         except self._ray.exceptions.RayError as error:
             raise self._failure(name, error) from None
-        self._tasks += 1
-        self._peak = max(self._peak, result["peak"])
-        self._done(result)
 
     def _failure(self, name: str | None, error: Exception) -> KrillError:
         """Of the task of this name, or of the cluster."""

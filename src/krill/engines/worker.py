@@ -27,7 +27,7 @@ import krill
 from krill import _native
 from krill.budget.meter import peak_bytes
 from krill.engines.engine import SPEC_FILE, Resources, WorkerSpec
-from krill.engines.rank import START_FILE, Rank, RankEngine
+from krill.engines.rank import Rank, RankEngine
 from krill.engines.stage import Stage
 from krill.errors import ConfigError, KrillError, StorageError, decode_error, encode_error
 from krill.storage.atomic import write_bytes
@@ -67,13 +67,13 @@ class WorkerRun:
 
 
 def encode_request(spec: WorkerSpec, **what: Any) -> bytes:
-    """A request: `stage` and `tasks`, or `world` and the file `alive` that the driver of ranks touches."""
+    """A request: `stage` and `tasks`, or `world`, which is how many ranks share all stages."""
     folder = None if spec.anywhere else str(Path.cwd())
     return orjson.dumps({"krill": krill.__version__, "folder": folder, **asdict(spec), **what})
 
 
-def handle_request(request: bytes, rank: int | None = None) -> bytes:
-    """Do what was sent, as this rank if there are ranks; the result, or an error that a user can mend."""
+def handle_request(request: bytes, rank: RankEngine | None = None) -> bytes:
+    """Do what was sent, of all stages what is this rank's; the result, or an error that a user can mend."""
     try:
         return orjson.dumps({"result": _handle(orjson.loads(request), rank)})
     except KrillError as error:
@@ -112,7 +112,7 @@ def check_identity(run: Mapping[str, Any], address: str, identity: str) -> None:
         )
 
 
-def _handle(request: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
+def _handle(request: Mapping[str, Any], rank: RankEngine | None) -> Mapping[str, Any]:
     if request["krill"] != krill.__version__:
         raise ConfigError(
             f"the worker on `{platform.node()}` has Krill {krill.__version__}, the run was started with"
@@ -129,10 +129,8 @@ def _handle(request: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
                 if stage.name == request["stage"] and request["tasks"]:
                     stage.run(stage.missing(request["tasks"]))
         else:
-            alive = Path(request["alive"])
-            engine = RankEngine(Rank(rank, request["world"]), alive=lambda: alive.stat().st_mtime)
             for stage in run.stages:
-                engine.run(stage)
+                rank.run(stage)
                 stage.finish()
                 run.end_request()
                 _native.trim()
@@ -184,10 +182,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The process of a rank (`rank.rank_command`): `FOLDER NUMBER`."""
-    folder, number = Path(sys.argv[1]), int(sys.argv[2])
-    request = (folder / START_FILE).read_bytes()
-    driver = orjson.loads(request)["driver"]
-    if driver is not None:
-        end_with(driver)
-    write_bytes(folder / f"result-{number}", handle_request(request, number))
+    """The process of a rank: `REQUEST NUMBER`. Its driver touches the file of the request while it lives, and
+    finds the result beside it."""
+    path, number = Path(sys.argv[1]), int(sys.argv[2])
+    request = path.read_bytes()
+    asked = orjson.loads(request)
+    if asked["driver"] is not None:
+        end_with(asked["driver"])
+    rank = RankEngine(Rank(number, asked["world"]), alive=lambda: path.stat().st_mtime)
+    write_bytes(path.with_name(f"result-{number}"), handle_request(request, rank))

@@ -23,9 +23,10 @@ from krill.engines import Resources, driver_needs, engine_named, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.feature_stage import make_features
 from krill.qa.features import Shape
+from krill.qa.needs import reading_needs, unit_needs
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
-from krill.qa.units import FeatureJob, reading_needs, unit_needs
+from krill.qa.units import FeatureJob
 from krill.storage.atomic import in_one_line, write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind

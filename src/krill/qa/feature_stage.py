@@ -23,18 +23,8 @@ from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
 from krill.qa.features import Shape
 from krill.qa.layout import FeatureLayout
-from krill.qa.units import (
-    IDS,
-    UNITS,
-    FeatureJob,
-    UnitInput,
-    check_fits,
-    held_per_character,
-    make_record,
-    making_need,
-    totals_of,
-    unit_inputs,
-)
+from krill.qa.needs import IDS, UNITS, held_per_character, making_need
+from krill.qa.units import FeatureJob, UnitInput, check_fits, make_record, totals_of, unit_inputs
 from krill.storage import CommitLog
 from krill.storage.atomic import make_folder, write_bytes
 from krill.storage.commits import damaged, reading_artifact

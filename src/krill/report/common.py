@@ -5,7 +5,7 @@ In: a run. Out: sections of a page. Held in memory: their rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import orjson
@@ -83,6 +83,26 @@ def run_facts(run: ReportedRun) -> list[tuple[str, str]]:
     if peak is not None and limit:
         facts.append(("memory", f"{format_size(peak)} of {format_size(limit)} ({percent(peak / limit)})"))
     return facts
+
+
+def overview_section(run: ReportedRun, facts: Iterable[tuple[str, str]]) -> PageSection:
+    """What a page begins with; `facts` follow those of every run."""
+    section = PageSection("overview", "Overview", status_notes(run))
+    section.parts += [Facts([*run_facts(run), *facts]), *budget_notes(run)]
+    return section
+
+
+def named_figures(run: ReportedRun, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Those of the run's figures that are there, in words."""
+    for name in names:
+        value = run.figures.number(name, wanted=False)
+        if value is not None:
+            yield name.replace("_", " "), f"{value:,.6g}"
+
+
+def resource_sections(run: ReportedRun) -> list[PageSection]:
+    """What a page ends with: memory, time, and the config."""
+    return [memory_section(run), time_section(run), config_section(run)]
 
 
 def memory_section(run: ReportedRun) -> PageSection:

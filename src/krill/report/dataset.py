@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from krill.report.common import (
-    budget_notes,
-    config_section,
-    length_table,
-    memory_section,
-    run_facts,
-    status_notes,
-    time_section,
-)
+from krill.report.common import budget_notes, length_table, resource_sections, run_facts, status_notes
 from krill.report.examples import duplicate_parts, read_examples
 from krill.report.figures import Figures
 from krill.report.funnel import NO_SAMPLES, described, documents_section, steps_tables, why_notes
@@ -58,9 +50,7 @@ def dataset_sections(run: ReportedRun, memory: str | int, samples: bool, room: i
         _lengths(run),
         _duplicates(run, found or [], samples, room // 4),
         rows_section(run, memory, samples),
-        memory_section(run),
-        time_section(run),
-        config_section(run),
+        *resource_sections(run),
     ]
     return [section for section in sections if section.parts]
 

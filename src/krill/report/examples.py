@@ -16,7 +16,7 @@ from markupsafe import escape as escape_html
 
 from krill.errors import escape
 from krill.report.figures import Figures
-from krill.report.parts import Beside, HeadedText, Part, Piece, Texts, percent
+from krill.report.parts import Beside, HeadedText, MarkedText, Part, Texts, percent
 from krill.report.runs import ReportedRun
 
 EXAMPLES: Final = "examples.jsonl"
@@ -57,7 +57,7 @@ def example_parts(
             reasons.setdefault(example.text("reason") or "", []).append(example)
     reasons = {reason: found for reason, found in reasons.items() if found}
     for reason, found in reasons.items():
-        all_texts = [HeadedText(place_of(example), [Piece(_text_of(example))]) for example in found]
+        all_texts = [HeadedText(place_of(example), [MarkedText(_text_of(example))]) for example in found]
         texts = list(_fitting(([text] for text in all_texts), room // len(reasons)))
         of = dropped.get(reason, len(found))
         yield Texts(
@@ -108,7 +108,7 @@ def _fitting(groups: Iterable[list[HeadedText]], room: int) -> Iterator[list[Hea
         yield texts
 
 
-def marked(kept: str, *others: str) -> list[list[Piece]]:
+def marked(kept: str, *others: str) -> list[list[MarkedText]]:
     """All texts in pieces: marked is what the first has and not every other, and what they have beyond it."""
     words, *rest = (re.findall(r"\w+|\s+|[^\w\s]", text) for text in (kept, *others))
     common = [common_words(words, own) for own in rest]
@@ -119,9 +119,9 @@ def marked(kept: str, *others: str) -> list[list[Piece]]:
     return sides
 
 
-def _marked_words(words: Sequence[str], common: Set[int], mark: str) -> list[Piece]:
+def _marked_words(words: Sequence[str], common: Set[int], mark: str) -> list[MarkedText]:
     runs = itertools.groupby(enumerate(words), key=lambda item: item[0] in common)
-    return [Piece("".join(word for _, word in run), "" if both else mark) for both, run in runs]
+    return [MarkedText("".join(word for _, word in run), "" if both else mark) for both, run in runs]
 
 
 def common_words(left: Sequence[str], right: Sequence[str]) -> dict[int, int]:

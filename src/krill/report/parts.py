@@ -76,7 +76,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkedText:
     """A part of a text; `mark` is a class of the stylesheet, or empty."""
 
     text: str
@@ -89,7 +89,7 @@ class HeadedText:
     """A text from the data, in pieces; `key` says what their marks mean."""
 
     heading: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[MarkedText]
 
 
 @dataclass(frozen=True, slots=True)

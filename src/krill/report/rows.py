@@ -18,7 +18,7 @@ from krill.dataset.manifest import DatasetPart, Manifest
 from krill.dataset.shard_file import END_OF_STREAM
 from krill.errors import BudgetError, InputError, KrillError
 from krill.report.common import length_table
-from krill.report.parts import Facts, HeadedText, Note, PageSection, Piece, Texts, percent
+from krill.report.parts import Facts, HeadedText, MarkedText, Note, PageSection, Texts, percent
 from krill.report.runs import ReportedRun, StoredFiles
 from krill.storage.atomic import write_bytes, write_json
 from krill.storage.input_file import MOST_MANIFEST
@@ -111,18 +111,18 @@ def _heading(row: SampleRow) -> str:
     return f"row {row.row:,}: {len(row.input_ids):,} tokens, {documents:,} document{plural}"
 
 
-def _pieces(row: SampleRow) -> list[Piece]:
+def _pieces(row: SampleRow) -> list[MarkedText]:
     """The text of a row, to a length that a page has room for; empty where no tokenizer could be opened."""
     if isinstance(row, SampleChats) and row.pieces is not None:
-        return _cut([Piece(text, "learned" if on else "") for text, on in row.pieces])
-    return [] if row.text is None else _cut([Piece(row.text)])
+        return _cut([MarkedText(text, "learned" if on else "") for text, on in row.pieces])
+    return [] if row.text is None else _cut([MarkedText(row.text)])
 
 
-def _cut(pieces: list[Piece]) -> list[Piece]:
+def _cut(pieces: list[MarkedText]) -> list[MarkedText]:
     left, found = _SHOWN_CHARACTERS, []
     for piece in pieces:
-        found.append(Piece(piece.text[:left], piece.mark))
+        found.append(MarkedText(piece.text[:left], piece.mark))
         left -= len(piece.text)
         if left <= 0:
-            return [*found, Piece("...")]
+            return [*found, MarkedText("...")]
     return found

@@ -12,23 +12,15 @@ from contextlib import contextmanager
 from typing import Final
 
 from krill.errors import KrillError
-from krill.report.common import (
-    budget_notes,
-    config_section,
-    length_table,
-    memory_section,
-    run_facts,
-    status_notes,
-    time_section,
-)
+from krill.report.common import length_table, named_figures, overview_section, resource_sections
 from krill.report.parts import (
     Cell,
     Facts,
     HeadedText,
+    MarkedText,
     Note,
     PageSection,
     Part,
-    Piece,
     Table,
     Texts,
     Value,
@@ -54,12 +46,7 @@ _FACTS: Final = ("vocab_size", "merges", "words", "unique_words", "input_bytes",
 
 
 def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> list[PageSection]:
-    overview = PageSection("overview", "Overview", status_notes(run))
-    facts = run_facts(run)
-    for name in _FACTS:
-        value = run.figures.number(name, wanted=False)
-        facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
-    overview.parts += [Facts(facts), *budget_notes(run)]
+    overview = overview_section(run, named_figures(run, _FACTS))
     texts, vocabulary = PageSection("texts", "Texts by token"), PageSection("vocabulary", "Vocabulary")
     try:
         with _opened(run, memory) as tokenizer:
@@ -72,7 +59,7 @@ def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> li
         texts.parts.append(Note(f"The tokenizer cannot be opened: {error.message}.", warns=True))
     sections = [overview, texts, vocabulary]
     if run.command != "tokenizer":
-        sections += [memory_section(run), time_section(run), config_section(run)]
+        sections += resource_sections(run)
     return [section for section in sections if section.parts]
 
 
@@ -115,10 +102,10 @@ def _opened(run: ReportedRun, memory: str | int) -> Iterator[Tokenizer | None]:
         yield tokenizer
 
 
-def token_pieces(tokenizer: Tokenizer, text: str) -> list[Piece]:
+def token_pieces(tokenizer: Tokenizer, text: str) -> list[MarkedText]:
     """A text by its tokens, each in another colour than the one before."""
     return [
-        Piece(shown, f"token{place % COLOURS}", f"id {number}")
+        MarkedText(shown, f"token{place % COLOURS}", f"id {number}")
         for place, (number, shown) in enumerate(tokenizer.pieces(text))
     ]
 
@@ -164,7 +151,7 @@ def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
         length_table(f"Tokens by length{of}", buckets, "characters"),
     ]
     if samples:
-        texts = [HeadedText(f"{len(token)} characters", [Piece(token)]) for token in longest]
+        texts = [HeadedText(f"{len(token)} characters", [MarkedText(token)]) for token in longest]
         parts.append(Texts("The longest tokens", texts))
     return parts
 

@@ -13,16 +13,9 @@ import orjson
 
 from krill.budget import format_size
 from krill.report.charts import Axis, ReferenceLine, line_chart
-from krill.report.common import (
-    budget_notes,
-    config_section,
-    memory_section,
-    run_facts,
-    status_notes,
-    time_section,
-)
+from krill.report.common import named_figures, overview_section, resource_sections
 from krill.report.figures import Figures
-from krill.report.parts import Chart, Facts, Line, Note, PageSection, Part, Table, number
+from krill.report.parts import Chart, Line, Note, PageSection, Part, Table, number
 from krill.report.runs import MOST_READ, ReportedRun
 
 METRICS: Final = "metrics.jsonl"
@@ -40,15 +33,10 @@ Points = list[tuple[float, float | None]]
 
 
 def training_sections(run: ReportedRun) -> list[PageSection]:
-    overview = PageSection("overview", "Overview", status_notes(run))
-    facts = run_facts(run)
-    for name in _FACTS:
-        value = run.figures.number(name, wanted=False)
-        facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
-    overview.parts += [Facts(facts), *budget_notes(run)]
+    overview = overview_section(run, named_figures(run, _FACTS))
     lines = read_metrics(run)
     curves = PageSection("curves", "Curves", curve_parts([(run.name, run, lines)], alone=True))
-    sections = [overview, curves, _model(run), memory_section(run), time_section(run), config_section(run)]
+    sections = [overview, curves, _model(run), *resource_sections(run)]
     return [section for section in sections if section.parts]
 
 

@@ -22,7 +22,7 @@ from krill.report.parts import (
     seconds,
     size,
 )
-from krill.tokenizer.compare import Comparison, Trial, vocabulary_beside
+from krill.tokenizer.compare import Comparison, ProgramTrial, Trial, vocabulary_beside
 from krill.tokenizer.compare_encode import EncodeComparison, EncodeTrial
 
 _NOTE = "Each had a process of its own, one after the other. Peaks are what a process held at its highest."
@@ -52,7 +52,7 @@ def trials_page(comparison: Comparison | EncodeComparison) -> ReportPage:
     return ReportPage(title, str(comparison.file), [View("compare", what, [section], named=False)])
 
 
-def _ratios(comparison: Comparison | EncodeComparison, done: Sequence[Trial | EncodeTrial]) -> list[Part]:
+def _ratios(comparison: Comparison | EncodeComparison, done: Sequence[ProgramTrial]) -> list[Part]:
     """How Krill stands beside the fastest of the others, in a sentence."""
     ours, *others = done
     if not others or not ours.seconds:
@@ -64,9 +64,7 @@ def _ratios(comparison: Comparison | EncodeComparison, done: Sequence[Trial | En
     return [Note(f"Krill: {rate:,.1f} MB/s, {times} and {held} of {best.name}, the fastest of the others.")]
 
 
-def _speed(
-    comparison: Comparison | EncodeComparison, done: Sequence[Trial | EncodeTrial], most: float
-) -> Table:
+def _speed(comparison: Comparison | EncodeComparison, done: Sequence[ProgramTrial], most: float) -> Table:
     rows: list[list[Value]] = []
     for trial in done:
         rate = comparison.bytes / trial.seconds if trial.seconds else 0.0
@@ -80,13 +78,13 @@ def _speed(
     return Table("Speed", columns, rows)
 
 
-def _peaks(done: Sequence[Trial | EncodeTrial]) -> Table:
+def _peaks(done: Sequence[ProgramTrial]) -> Table:
     most = max((trial.peak for trial in done), default=0)
     rows = [(_name(trial), size(trial.peak), bar(trial.peak, most)) for trial in done]
     return Table("Peak memory", ("which", "peak", "as a bar"), rows)
 
 
-def _same(comparison: Comparison | EncodeComparison, done: Sequence[Trial | EncodeTrial]) -> Table:
+def _same(comparison: Comparison | EncodeComparison, done: Sequence[ProgramTrial]) -> Table:
     """What of the result is the same."""
     if isinstance(comparison, Comparison):
         vocabularies = [
@@ -103,10 +101,10 @@ def _same(comparison: Comparison | EncodeComparison, done: Sequence[Trial | Enco
     return Table("Ids", ("which", "tokens", "documents that differ from Krill's"), rows)
 
 
-def _faults(trials: Sequence[Trial | EncodeTrial]) -> list[Part]:
+def _faults(trials: Sequence[ProgramTrial]) -> list[Part]:
     rows = [(trial.name, trial.fault, trial.remedy or "-") for trial in trials if trial.fault is not None]
     return [Table("Not run", ("which", "why", "remedy"), rows)] if rows else []
 
 
-def _name(trial: Trial | EncodeTrial) -> str:
+def _name(trial: ProgramTrial) -> str:
     return f"{trial.name} {trial.version}"

@@ -53,7 +53,7 @@ _CHANGE_TEXT: Final = (
     filters.RepeatedParagraphs,
     filters.Ftfy,
     filters.ControlChars,
-    filters.LineCleaner,
+    filters.Lines,
     filters.UserStep,
 )
 
@@ -142,7 +142,7 @@ def step_needs(
     needs += fasttext_needs(settings.filters, settings.max_document_bytes, threads, made=made)
     if filters.Ftfy in kinds:
         needs.append(ftfy_need(settings.max_document_bytes))
-    cleaners = [section for section in settings.filters if isinstance(section, filters.LineCleaner)]
+    cleaners = [section for section in settings.filters if isinstance(section, filters.Lines)]
     if cleaners:
         needs.append(Need("lines to remove", sum(map(lines_bytes, cleaners))))
     if any(map(judged_by_datatrove, settings.filters)):
@@ -187,7 +187,7 @@ def _step(group: Sequence[Section], *, statistics: bool, label: bool) -> Step:
             return FtfyRepair(section)
         case filters.ControlChars():
             return WithoutControlChars()
-        case filters.LineCleaner() as section:
+        case filters.Lines() as section:
             return LineCleaner(section)
         case filters.UserStep() as section:
             return FunctionStep.named(section.function)

@@ -34,7 +34,7 @@ _READING_BYTES: Final = 5_000_000
 class LineCleaner:
     """Removes lines as `section` says. Reads the list when it is made."""
 
-    section: filters.LineCleaner
+    section: filters.Lines
     _listed: _native.LineList = field(init=False, repr=False, compare=False)
     _needed: bytes | None = field(init=False, repr=False)
     _digest: str = field(init=False, repr=False)
@@ -65,7 +65,7 @@ def _letters_and_digits() -> bytes:
     return point_set(point for point in range(POINTS) if chr(point).isalnum())
 
 
-def lines_bytes(section: filters.LineCleaner) -> int:
+def lines_bytes(section: filters.Lines) -> int:
     """What the list takes while it is read, known before that."""
     size = list_size(section.remove)
     return _READING_BYTES + _TEXT_COPIES * size.nbytes + _ENTRY_BYTES * size.entries

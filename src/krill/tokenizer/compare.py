@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,29 @@ SPECIAL_TOKENS = ("<|endoftext|>",)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """How one trainer did; `fault` says why there is nothing to say."""
+class ProgramTrial:
+    """How one program did; `fault` says why there is nothing to say."""
 
     name: str
     version: str = ""
     seconds: float = 0.0
     peak: int = 0
+    fault: str | None = field(default=None, kw_only=True)
+    remedy: str | None = field(default=None, kw_only=True)
+
+    def to_json(self, figures: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """For `--json`: the `figures` if it has any."""
+        if self.fault is not None:
+            return {"name": self.name, "fault": self.fault, "remedy": self.remedy}
+        return {"name": self.name, "version": self.version, **figures()}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial(ProgramTrial):
+    """How one trainer did."""
+
     tokens: tuple[bytes, ...] | None = None
     """What it merged, in order; None where its vocabulary is of another kind."""
-
-    fault: str | None = None
-    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +81,11 @@ class Comparison:
             "input_bytes": self.bytes,
             "vocab_size": self.vocab_size,
             "threads": self.threads,
-            "trainers": [self._trial_json(trial) for trial in self.trials],
+            "trainers": [trial.to_json(partial(self._figures, trial)) for trial in self.trials],
         }
 
-    def _trial_json(self, trial: Trial) -> dict[str, Any]:
-        if trial.fault is not None:
-            return {"name": trial.name, "fault": trial.fault, "remedy": trial.remedy}
+    def _figures(self, trial: Trial) -> dict[str, Any]:
         return {
-            "name": trial.name,
-            "version": trial.version,
             "seconds": round(trial.seconds, 3),
             "bytes_per_second": int(self.bytes / trial.seconds),
             "peak": trial.peak,

@@ -11,10 +11,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from krill.tokenizer.compare import OURS, OursFailed, check_names, check_plain_text, peer_fault, run_peer
+from krill.tokenizer.compare import (
+    OURS,
+    OursFailed,
+    ProgramTrial,
+    check_names,
+    check_plain_text,
+    peer_fault,
+    run_peer,
+)
 from krill.tokenizer.peers import DIGEST, ENCODERS
 from krill.tokenizer.tokenizer_file import tokenizer_file
 
@@ -22,20 +31,13 @@ ENCODE_PEERS: Final = tuple(name for name in ENCODERS if name != OURS)
 
 
 @dataclass(frozen=True, slots=True)
-class EncodeTrial:
-    """How one encoder did; `fault` says why there is nothing to say."""
+class EncodeTrial(ProgramTrial):
+    """How one encoder did."""
 
-    name: str
-    version: str = ""
     load: float = 0.0
-    seconds: float = 0.0
     tokens: int = 0
-    peak: int = 0
     differing: int = 0
     """Documents whose ids are not ours."""
-
-    fault: str | None = None
-    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,11 @@ class EncodeComparison:
             "input_bytes": self.bytes,
             "documents": self.documents,
             "threads": self.threads,
-            "encoders": [self._trial_json(trial) for trial in self.trials],
+            "encoders": [trial.to_json(partial(self._figures, trial)) for trial in self.trials],
         }
 
-    def _trial_json(self, trial: EncodeTrial) -> dict[str, Any]:
-        if trial.fault is not None:
-            return {"name": trial.name, "fault": trial.fault, "remedy": trial.remedy}
+    def _figures(self, trial: EncodeTrial) -> dict[str, Any]:
         return {
-            "name": trial.name,
-            "version": trial.version,
             "load_seconds": round(trial.load, 3),
             "seconds": round(trial.seconds, 3),
             "bytes_per_second": int(self.bytes / trial.seconds),

@@ -7,10 +7,10 @@ makes of them, or a `ValueError` that says what is wrong. Held in memory: the de
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Final
 
 from krill import _native
-from krill.tokenizer.section_fields import DEEPEST, Section, field_of, kind_of
+from krill.tokenizer.section_fields import DEEPEST, Section, SectionReader, kind_of, step_of_pattern
 
 _SCHEMES = ("always", "first", "never")
 
@@ -23,43 +23,30 @@ def build_decoder(section: object) -> _native.Decoder:
 def _steps(section: object, depth: int) -> list[_native.DecoderStep]:
     if not isinstance(section, Mapping):
         raise ValueError(f"a decoder must be an object, not {kind_of(section)}")
-    kind = _type_of(section)
+    kind = _READER.type_of(section)
     if kind != "Sequence":
         return [_BUILDERS[kind](section)]
     if depth == DEEPEST:
         raise ValueError("decoders are nested too deeply")
-    return [step for part in _field(section, "decoders", list) for step in _steps(part, depth + 1)]
-
-
-def _type_of(section: Section) -> str:
-    """Like the library, which knows sections of older files by their fields where `type` does not say."""
-    kind = section.get("type")
-    if isinstance(kind, str) and (kind == "Sequence" or kind in _BUILDERS):
-        return kind
-    for name, fields in _FIELDS.items():
-        if fields <= section.keys():
-            return name
-    raise ValueError("a decoder has no `type`" if kind is None else f"unknown decoder `{kind}`")
+    return [step for part in _READER.field(section, "decoders", list) for step in _steps(part, depth + 1)]
 
 
 def _byte_level(section: Section) -> _native.DecoderStep:
     for name in ("add_prefix_space", "trim_offsets"):
-        _field(section, name, bool)
+        _READER.field(section, name, bool)
     return _native.DecoderStep.byte_level()
 
 
 def _replace(section: Section) -> _native.DecoderStep:
-    pattern = _field(section, "pattern", dict)
-    content = _text(section, "content")
-    match pattern:
-        case {"String": str(string)} if len(pattern) == 1:
-            return _native.DecoderStep.replace(_valid(string, "pattern"), content)
-        case {"Regex": str(regex)} if len(pattern) == 1:
-            try:
-                return _native.DecoderStep.replace_regex(_valid(regex, "pattern"), content)
-            except ValueError as error:
-                raise ValueError(f"the regular expression of decoder `Replace`: {error}: `{regex}`") from None
-    raise ValueError("`pattern` of decoder `Replace` must be `String` or `Regex` with a string")
+    pattern = _READER.field(section, "pattern", dict)
+    content, step = _READER.text(section, "content"), _native.DecoderStep
+    return step_of_pattern(
+        pattern,
+        "decoder `Replace`",
+        text="`pattern` of a decoder",
+        of_string=lambda string: step.replace(string, content),
+        of_regex=lambda regex: step.replace_regex(regex, content),
+    )
 
 
 def _strip(section: Section) -> _native.DecoderStep:
@@ -77,34 +64,18 @@ def _metaspace(section: Section) -> _native.DecoderStep:
     return _native.DecoderStep.metaspace(replacement, scheme != "never")
 
 
-def _field(section: Section, name: str, kind: type) -> Any:
-    return field_of(section, name, kind, f"decoder `{_type_of(section)}`")
-
-
-def _text(section: Section, name: str) -> str:
-    return _valid(_field(section, name, str), name)
-
-
 def _character(section: Section, name: str) -> str:
-    text = _text(section, name)
+    text = _READER.text(section, name)
     if len(text) != 1:
-        raise ValueError(f"`{name}` of decoder `{_type_of(section)}` must be one character")
+        raise ValueError(f"`{name}` of decoder `{_READER.type_of(section)}` must be one character")
     return text
 
 
 def _count(section: Section, name: str) -> int:
-    count: int = _field(section, name, int)
+    count: int = _READER.field(section, name, int)
     if not 0 <= count < 1 << 64:
-        raise ValueError(f"`{name}` of decoder `{_type_of(section)}` must be a count, not {count}")
+        raise ValueError(f"`{name}` of decoder `{_READER.type_of(section)}` must be a count, not {count}")
     return count
-
-
-def _valid(text: str, name: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"`{name}` of a decoder is not valid Unicode") from None
-    return text
 
 
 _FIELDS = {
@@ -123,10 +94,14 @@ _BUILDERS: dict[str, Callable[[Section], _native.DecoderStep]] = {
     "Strip": _strip,
     "Metaspace": _metaspace,
     "WordPiece": lambda section: _native.DecoderStep.word_piece(
-        _text(section, "prefix"), _field(section, "cleanup", bool)
+        _READER.text(section, "prefix"), _READER.field(section, "cleanup", bool)
     ),
-    "BPEDecoder": lambda section: _native.DecoderStep.bpe(_text(section, "suffix")),
+    "BPEDecoder": lambda section: _native.DecoderStep.bpe(_READER.text(section, "suffix")),
     "CTC": lambda section: _native.DecoderStep.ctc(
-        _text(section, "pad_token"), _text(section, "word_delimiter_token"), _field(section, "cleanup", bool)
+        _READER.text(section, "pad_token"),
+        _READER.text(section, "word_delimiter_token"),
+        _READER.field(section, "cleanup", bool),
     ),
 }
+
+_READER: Final[SectionReader] = SectionReader("decoder", _BUILDERS, _FIELDS)

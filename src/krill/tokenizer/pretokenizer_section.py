@@ -12,15 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from krill import _native
-from krill.tokenizer.section_fields import DEEPEST, Section, field_of, kind_of
+from krill.tokenizer.section_fields import (
+    DEEPEST,
+    Section,
+    SectionReader,
+    kind_of,
+    step_of_pattern,
+    unicode_text,
+)
 
 Step = _native.PreTokenizerStep
 
 _BEHAVIORS: Final = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 _SCHEMES: Final = ("first", "never", "always")
+_PATTERN_OF: Final = "the pattern of pre-tokenizer `{}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ def _flat(section: object, depth: int) -> Iterator[Section]:
     if kind == "Sequence":
         if depth == DEEPEST:
             raise ValueError("pre-tokenizers are nested too deeply")
-        for step in _field(section, "pretokenizers", list):
+        for step in _READER.field(section, "pretokenizers", list):
             yield from _flat(step, depth + 1)
     elif not isinstance(kind, str):
         raise ValueError("a pre-tokenizer has no `type`")
@@ -64,26 +72,23 @@ def _flat(section: object, depth: int) -> Iterator[Section]:
 
 
 def _byte_level(section: Section) -> list[Step]:
-    prefix = [Step.rewrite("", " ", "always")] if _field(section, "add_prefix_space", bool) else []
-    _field(section, "trim_offsets", bool)
-    cuts = _field(section, "use_regex", bool, default=True)
+    prefix = [Step.rewrite("", " ", "always")] if _READER.field(section, "add_prefix_space", bool) else []
+    _READER.field(section, "trim_offsets", bool)
+    cuts = _READER.field(section, "use_regex", bool, default=True)
     return prefix + ([Step.words("gpt2")] if cuts else [])
 
 
 def _split(section: Section) -> list[Step]:
     behavior = _choice(section, "behavior", _BEHAVIORS)
-    invert = _field(section, "invert", bool)
-    match _field(section, "pattern", dict):
-        case {"String": str(string), **rest} if not rest:
-            return [Step.split_string(_unicode(string, section), behavior, invert)]
-        case {"Regex": str(regex), **rest} if not rest:
-            try:
-                return [Step.split(_unicode(regex, section), behavior, invert)]
-            except ValueError as error:
-                raise ValueError(
-                    f"the regular expression of pre-tokenizer `Split`: {error}: `{regex}`"
-                ) from None
-    raise ValueError("`pattern` of pre-tokenizer `Split` must be `String` or `Regex` with a string")
+    invert = _READER.field(section, "invert", bool)
+    step = step_of_pattern(
+        _READER.field(section, "pattern", dict),
+        "pre-tokenizer `Split`",
+        text=_PATTERN_OF.format("Split"),
+        of_string=lambda string: Step.split_string(string, behavior, invert),
+        of_regex=lambda regex: Step.split(regex, behavior, invert),
+    )
+    return [step]
 
 
 def _metaspace(section: Section) -> list[Step]:
@@ -112,10 +117,6 @@ def _fixed_length(section: Section) -> list[Step]:
     return [Step.fixed_length(length)]
 
 
-def _field(section: Section, name: str, kind: type, default: object = None) -> Any:
-    return field_of(section, name, kind, f"pre-tokenizer `{section['type']}`", default)
-
-
 def _choice(section: Section, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
     value = section.get(name, default)
     if value not in choices:
@@ -125,18 +126,10 @@ def _choice(section: Section, name: str, choices: tuple[str, ...], default: str 
 
 
 def _character(section: Section, name: str) -> str:
-    value = _field(section, name, str)
+    value = _READER.field(section, name, str)
     if len(value) != 1:
         raise ValueError(f"`{name}` of pre-tokenizer `{section['type']}` must be one character")
-    return _unicode(value, section)
-
-
-def _unicode(text: str, section: Section) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the pattern of pre-tokenizer `{section['type']}` is not valid Unicode") from None
-    return text
+    return unicode_text(value, _PATTERN_OF.format(section["type"]))
 
 
 _BUILDERS: Final[dict[str, Callable[[Section], list[Step]]]] = {
@@ -144,7 +137,7 @@ _BUILDERS: Final[dict[str, Callable[[Section], list[Step]]]] = {
     "Split": _split,
     "Metaspace": _metaspace,
     "FixedLength": _fixed_length,
-    "Digits": lambda section: [Step.digits(_field(section, "individual_digits", bool))],
+    "Digits": lambda section: [Step.digits(_READER.field(section, "individual_digits", bool))],
     "Punctuation": lambda section: [Step.punctuation(_choice(section, "behavior", _BEHAVIORS, "Isolated"))],
     "Whitespace": lambda _: [Step.whitespace()],
     "WhitespaceSplit": lambda _: [Step.whitespace_split()],
@@ -154,3 +147,5 @@ _BUILDERS: Final[dict[str, Callable[[Section], list[Step]]]] = {
     ],
     "UnicodeScripts": lambda _: [Step.scripts()],
 }
+
+_READER: Final[SectionReader] = SectionReader("pre-tokenizer", _BUILDERS)

@@ -90,6 +90,17 @@ def test_two_processes_do_all_stages_with_what_a_worker_has(work) -> None:
     assert list((work / "engine").iterdir()) == []
 
 
+def test_tasks_are_listed_once(work) -> None:
+    """The stage of `qa prepare` reads the questions as they are listed."""
+    spec, [stage] = write_run(work, WORKER, ["square"] * 3)
+    listed = iter(stage.tasks())
+    stage.tasks = lambda: listed  # type: ignore[method-assign]
+    with closing(engine_of(spec)) as engine:
+        engine.run(stage)
+        engine.facts()
+    assert stage.results() == [0, 1, 4]
+
+
 def test_what_was_committed_before_is_not_done_again(work) -> None:
     spec, [stage] = write_run(work, WORKER, ["refuse", "square"])
     stage.log.commit(0, {"square": "of another life"})

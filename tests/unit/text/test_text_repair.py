@@ -40,7 +40,7 @@ def test_control_characters_go_and_tabs_and_line_ends_stay() -> None:
 def test_nothing_is_copied_where_nothing_is_removed() -> None:
     documents = documents_of(["plain", "größe"])
     assert WithoutControlChars().apply(documents) is documents
-    assert LineCleaner(filters.LineCleaner()).apply(documents) is documents
+    assert LineCleaner(filters.Lines()).apply(documents) is documents
     assert FtfyRepair(filters.Ftfy()).apply(documents_of(["plain", "日本語"])).counts == {"too_short": 3}
 
 
@@ -53,7 +53,7 @@ def test_nothing_is_copied_where_nothing_is_removed() -> None:
 def test_lines_are_removed_as_the_reference_removes_them(
     texts: list[str], symbol_only: bool, remove: list[str]
 ) -> None:
-    step = LineCleaner(filters.LineCleaner(symbol_only=symbol_only, remove=tuple(remove)))
+    step = LineCleaner(filters.Lines(symbol_only=symbol_only, remove=tuple(remove)))
     expected = [reference_line_cleaner(text, symbol_only, remove) for text in texts]
     result = step.apply(documents_of(texts))
     assert result.batch["text"].to_pylist() == expected
@@ -64,12 +64,12 @@ def test_lines_are_removed_as_the_reference_removes_them(
 def test_lines_of_a_file_are_removed_and_are_a_part_of_the_run(tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("Share on Facebook\n\nRead more »\n")
-    step = LineCleaner(filters.LineCleaner(symbol_only=False, remove=str(file)))
+    step = LineCleaner(filters.Lines(symbol_only=False, remove=str(file)))
     result = step.apply(documents_of(["Title\n  Share on Facebook\t\nText\n\n***\nread more »"]))
     assert result.batch["text"].to_pylist() == ["Title\nText\n\n***\nread more »"]
     before = step.fingerprint()
     file.write_text("Share\n")
-    assert LineCleaner(filters.LineCleaner(symbol_only=False, remove=str(file))).fingerprint() != before
+    assert LineCleaner(filters.Lines(symbol_only=False, remove=str(file))).fingerprint() != before
     with pytest.raises(ConfigError, match="must have lines to `remove`"):
         load_config({"preprocess": {"filters": [{"lines": {"symbol_only": False}}]}})
 

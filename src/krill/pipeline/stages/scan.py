@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from krill.budget import Need
 from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.arrays import as_numpy
+from krill.corpus.documents import file_and_offset
 from krill.corpus.fingerprint import check_same
 from krill.dedup import MinHash, line_hashes
 from krill.engines import StageReport
@@ -197,19 +198,10 @@ class Scan(PipelineStage):
                 ended.commit(position, {})
 
     def finish(self) -> StageReport:
-        report = StageReport()
-        counts: dict[str, int] = {}
-        found = Distributions()
-        for position, record in self.log:
-            add_counts(counts, record["counts"])
-            if not self._only_hashes:
-                found.add_counts(self.source_of(position), record["counts"])
-            report.bytes += record["bytes_read"]
-            report.documents += record["documents"]
+        report = scan_report(self.log, self.corpus)
         self.documents = report.documents
-        if not self._only_hashes:
-            report.counts, report.kept, report.by_source = counts, report.documents, found.counts
-        return report
+        # What another corpus has lost says nothing of this one.
+        return StageReport(report.bytes, report.documents) if self._only_hashes else report
 
     def describe(self, tasks: Sequence[Any]) -> str:
         files, last = self.corpus.files, Start.from_json(tasks[-1])
@@ -238,6 +230,18 @@ class Scan(PipelineStage):
             known = expected[ordinal] if ordinal < len(expected) else {"path": f"file {ordinal + 1}"}
             check_same(files[ordinal] if ordinal < len(files) else None, known)
             self._checked.add(ordinal)
+
+
+def scan_report(log: CommitLog, corpus: Corpus) -> StageReport:
+    """What the records of scanned units add up to."""
+    report, counts, found = StageReport(), dict[str, int](), Distributions()
+    for position, record in log:
+        add_counts(counts, record["counts"])
+        found.add_counts(corpus.files[file_and_offset(position)[0]].dataset, record["counts"])
+        report.bytes += record["bytes_read"]
+        report.documents += record["documents"]
+    report.counts, report.kept, report.by_source = counts, report.documents, found.counts
+    return report
 
 
 def _scan_block(

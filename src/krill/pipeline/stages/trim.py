@@ -18,16 +18,23 @@ from krill.dedup import keep_lines
 from krill.dedup.exact import Level
 from krill.engines import StageReport
 from krill.pipeline.context import Context
-from krill.pipeline.distributions import Distributions
 from krill.pipeline.examples import ExampleSet, examples_of
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
 from krill.pipeline.stages.dedup import Dedup
-from krill.pipeline.stages.scan import SCANNING, Scan, ScannedBlock, UnitScan, Wanted, scan_cost, scan_needs
+from krill.pipeline.stages.scan import (
+    SCANNING,
+    Scan,
+    ScannedBlock,
+    UnitScan,
+    Wanted,
+    scan_cost,
+    scan_needs,
+    scan_report,
+)
 from krill.pipeline.surviving_units import (
     KEEP,
     SurvivingBlock,
     SurvivingUnits,
-    add_counts,
     read_keep,
     spill,
     text_bytes,
@@ -87,16 +94,7 @@ class Trim(PipelineStage):
         )
 
     def finish(self) -> StageReport:
-        report = StageReport()
-        counts: dict[str, int] = {}
-        found = Distributions()
-        for position, record in self.log:
-            add_counts(counts, record["counts"])
-            found.add_counts(self.source_of(position), record["counts"])
-            report.documents += record["documents"]
-            report.bytes += record["bytes_read"]
-        report.counts, report.kept, report.by_source = counts, report.documents, found.counts
-        return report
+        return scan_report(self.log, self.context.corpus)
 
     def describe(self, tasks: Sequence[Any]) -> str:
         return f"{self.name}, {describe_units(self.context, tasks)}"
