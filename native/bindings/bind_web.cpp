@@ -14,11 +14,12 @@ std::string_view page_of(const ByteView& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-nb::tuple measure(nb::handle page, int64_t max_tags, int64_t max_depth, int64_t max_work) {
+nb::tuple measure(nb::handle page, int64_t max_tags, int64_t max_depth, int64_t max_work, bool empty_raw) {
   const ByteView bytes(page);
   const web::PageLimits limits{max_tags, max_depth, max_work};
-  const web::PageSize size = without_gil([&] { return web::measure_page(page_of(bytes), limits); });
-  return nb::make_tuple(size.tags, size.depth, size.work);
+  const web::PageSize size =
+      without_gil([&] { return web::measure_page(page_of(bytes), limits, empty_raw); });
+  return nb::make_tuple(size.tags, size.depth, size.work, size.attributes, size.attribute_bytes);
 }
 
 nb::bytes strip(nb::handle page) {
@@ -31,7 +32,7 @@ nb::bytes strip(nb::handle page) {
 
 void bind_web(nb::module_& m) {
   m.def("measure_page", &measure, nb::arg("page"), nb::arg("max_tags"), nb::arg("max_depth"),
-        nb::arg("max_work"));
+        nb::arg("max_work"), nb::arg("empty_raw") = false);
   m.def("page_text", &strip, nb::arg("page"));
 }
 

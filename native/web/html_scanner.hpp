@@ -59,11 +59,13 @@ class PageCursor {
     const size_t start = at_;
     while (!done() && !is_space(page_[at_]) && page_[at_] != '/' && page_[at_] != '>') ++at_;
     tag.name = tag_name(from(start));
+    const size_t name_end = at_;
     tag.attributes = 0;
     tag.self_closing = false;
     while (!done()) {
       const char byte = page_[at_];
       if (byte == '>') {
+        tag.attribute_bytes = at_ - name_end;
         ++at_;
         return true;
       }
@@ -158,7 +160,7 @@ void scan_page(std::string_view page, Sink& sink) {
       continue;
     }
     if (!cursor.read_tag(tag) || !sink.tag(tag)) return;
-    if (!tag.end && (tag.name.flags & kRaw) && sink.raw_text()) {
+    if (!tag.end && (tag.name.flags & kRaw) && sink.raw_text(tag)) {
       const size_t content = cursor.at();
       cursor.skip_raw(tag.name);
       if (cursor.at() > content) sink.text(cursor.from(content));

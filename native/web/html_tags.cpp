@@ -1,13 +1,12 @@
 #include "web/html_tags.hpp"
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace krill::web {
 
 namespace {
 
-constexpr size_t kLongestName = 16;
 constexpr uint32_t kBlock = kSpecial | kClosesP | kBlockEnd | kBreak;
 constexpr uint32_t kPlainSpecial = kSpecial | kBreak;
 
@@ -30,8 +29,8 @@ constexpr std::array kElements = std::to_array<Element>({
     {"bgsound", kVoid | kSpecial},
     {"big", kFormatting},
     {"blockquote", kBlock},
-    {"body", kSpecial | kRoot | kBreak},
-    {"br", kVoid | kSpecial | kBreak},
+    {"body", kLeavesForeign | kSpecial | kRoot | kBreak},
+    {"br", kLeavesForeign | kVoid | kSpecial | kBreak},
     {"button", kSpecial | kBlockEnd | kButton},
     {"caption", kScope | kPlainSpecial | kRowGroup},
     {"center", kBlock},
@@ -47,7 +46,7 @@ constexpr std::array kElements = std::to_array<Element>({
     {"dl", kBlock},
     {"dt", kPlainSpecial | kClosesP | kDefinition},
     {"em", kFormatting},
-    {"embed", kVoid | kSpecial},
+    {"embed", kLeavesForeign | kVoid | kSpecial},
     {"fieldset", kBlock},
     {"figcaption", kBlock},
     {"figure", kBlock},
@@ -63,15 +62,15 @@ constexpr std::array kElements = std::to_array<Element>({
     {"h4", kPlainSpecial | kClosesP | kHeading},
     {"h5", kPlainSpecial | kClosesP | kHeading},
     {"h6", kPlainSpecial | kClosesP | kHeading},
-    {"head", kSpecial | kRoot},
+    {"head", kLeavesForeign | kSpecial | kRoot},
     {"header", kBlock},
     {"hgroup", kBlock},
-    {"hr", kVoid | kPlainSpecial | kClosesP},
+    {"hr", kLeavesForeign | kVoid | kPlainSpecial | kClosesP},
     {"html", kScope | kSpecial | kRoot},
     {"i", kFormatting},
     {"iframe", kSpecial | kRaw | kHidden},
     {"image", kVoid | kSpecial},
-    {"img", kVoid | kSpecial},
+    {"img", kLeavesForeign | kVoid | kSpecial},
     {"input", kVoid | kSpecial},
     {"keygen", kVoid | kSpecial},
     {"li", kPlainSpecial | kClosesP | kListItem},
@@ -81,7 +80,7 @@ constexpr std::array kElements = std::to_array<Element>({
     {"marquee", kScope | kSpecial | kBlockEnd},
     {"math", kForeign | kHidden},
     {"menu", kBlock},
-    {"meta", kVoid | kSpecial},
+    {"meta", kLeavesForeign | kVoid | kSpecial},
     {"mi", kScope | kSpecial | kIntegration},
     {"mn", kScope | kSpecial | kIntegration},
     {"mo", kScope | kSpecial | kIntegration},
@@ -130,24 +129,41 @@ constexpr std::array kElements = std::to_array<Element>({
     {"xmp", kPlainSpecial | kClosesP | kRaw},
 });
 
+// Where the names that begin with each letter begin.
+constexpr std::array<uint8_t, 27> kBegins = [] {
+  static_assert(kElements.size() < 256);
+  std::array<uint8_t, 27> begins{};
+  for (size_t letter = 0; letter < begins.size(); ++letter) {
+    while (begins[letter] < kElements.size() &&
+           kElements[begins[letter]].name.front() < static_cast<char>('a' + letter))
+      ++begins[letter];
+  }
+  return begins;
+}();
+
+char lowered(char byte) { return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte | 0x20) : byte; }
+
+bool same_name(std::string_view element, std::string_view name) {
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (lowered(name[i]) != element[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TagName tag_name(std::string_view name) {
-  std::array<char, kLongestName> lower;
+  const char first = name.empty() ? '\0' : lowered(name.front());
+  if (first >= 'a' && first <= 'z') {
+    const size_t letter = static_cast<size_t>(first - 'a');
+    for (size_t i = kBegins[letter]; i < kBegins[letter + 1]; ++i) {
+      const Element& element = kElements[i];
+      if (element.name.size() == name.size() && same_name(element.name, name))
+        return {static_cast<uint32_t>(i), element.flags};
+    }
+  }
   uint32_t hash = 2166136261u;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const char byte = name[i] >= 'A' && name[i] <= 'Z' ? static_cast<char>(name[i] | 0x20) : name[i];
-    if (i < kLongestName) lower[i] = byte;
-    hash = (hash ^ static_cast<uint8_t>(byte)) * 16777619u;
-  }
-  if (name.size() <= kLongestName) {
-    const std::string_view wanted(lower.data(), name.size());
-    const auto found =
-        std::lower_bound(kElements.begin(), kElements.end(), wanted,
-                         [](const Element& element, std::string_view key) { return element.name < key; });
-    if (found != kElements.end() && found->name == wanted)
-      return {static_cast<uint32_t>(found - kElements.begin()), found->flags};
-  }
+  for (const char byte : name) hash = (hash ^ static_cast<uint8_t>(lowered(byte))) * 16777619u;
   return {hash | 1u << 31, 0};
 }
 

@@ -21,10 +21,10 @@ constexpr uint32_t kTableContext = kTable | kTemplate | kRowGroup | kRow;
 
 class OpenElements {
  public:
-  explicit OpenElements(const PageLimits& limits) : limits_(limits) {}
+  OpenElements(const PageLimits& limits, bool empty_raw) : limits_(limits), empty_raw_(empty_raw) {}
 
   const PageSize& size() const { return size_; }
-  bool raw_text() const { return foreign_ == 0; }
+  bool raw_text(const Tag& tag) const { return foreign_ == 0 && !(empty_raw_ && tag.self_closing); }
   void text(std::string_view) {}
 
   bool comment() {
@@ -47,17 +47,24 @@ class OpenElements {
     if (foreign_ == 0) close_before(tag.name);
     // Those in front that count a second time: attributes, attributes of a root that are joined, options.
     const int64_t attributes = tag.attributes;
+    size_.attributes += attributes;
+    size_.attribute_bytes += static_cast<int64_t>(tag.attribute_bytes);
     int64_t compared = attributes * (attributes - 1) / 2;
     if (flags & kRoot) {
       compared += attributes * root_attributes_;
       root_attributes_ += attributes;
     }
     if (flags & kSelect) options_ = 0;
+    // A list in a list ends that one, which what stands between may hide.
+    only_options_ = (flags & kSelect) ? !has_open(kSelect) : only_options_ && (flags & kOption);
     if (flags & kOption) compared += options_++;
     count(compared / kShare);
     if (flags & kFormatting) reopened(tag, 1);
-    const bool empty =
-        (flags & kVoid) || (foreign_ > 0 && tag.self_closing) || ((flags & kRoot) && !stack_.empty());
+    // In SVG, names of HTML are those of other elements, but for those that end it.
+    const bool html = foreign_ == 0 || (flags & kLeavesForeign);
+    const bool slash_ends = foreign_ > 0 || (empty_raw_ && (flags & kRaw));
+    const bool root = (flags & kRoot) && !stack_.empty();
+    const bool empty = (html && ((flags & kVoid) || root)) || (slash_ends && tag.self_closing);
     if (empty) return;
     if (flags & kForeign) ++foreign_;
     stack_.push_back(tag.name);
@@ -66,6 +73,7 @@ class OpenElements {
 
   void end_tag(const Tag& tag) {
     const uint32_t flags = tag.name.flags;
+    if (!(flags & kOption)) only_options_ = false;
     if (flags & kRoot) return;
     const size_t found = open_element(tag.name);
     if (found == kNone) {
@@ -83,6 +91,14 @@ class OpenElements {
   void count(int64_t more) {
     ++size_.tags;
     size_.work += depth() + more;
+  }
+
+  bool has_open(uint32_t wanted) {
+    for (const TagName open : stack_) {
+      ++size_.work;
+      if (open.flags & wanted) return true;
+    }
+    return false;
   }
 
   int64_t depth() const { return static_cast<int64_t>(stack_.size()) + reopened_; }
@@ -117,11 +133,18 @@ class OpenElements {
     if (flags & kListItem) close_item(kListItem);
     if (flags & kDefinition) close_item(kDefinition);
     if ((flags & kHeading) && !stack_.empty() && (stack_.back().flags & kHeading)) stack_.pop_back();
-    if ((flags & kOption) && !stack_.empty() && (stack_.back().flags & kOption) && options_ > 0)
-      stack_.pop_back();
+    if (flags & kOption) close_option(name);
     if (flags & kCell) close_to_table(kRow);
     if (flags & kRow) close_to_table(kRowGroup);
     if (flags & kRowGroup) close_to_table(kNoElement);
+  }
+
+  // Outside of a list, groups of options stand inside each other.
+  void close_option(TagName name) {
+    static const TagName kOptionName = tag_name("option");
+    if (options_ > 0 && !stack_.empty() && stack_.back().key == kOptionName.key) stack_.pop_back();
+    const bool group = name.key != kOptionName.key;
+    if (group && only_options_ && !stack_.empty() && (stack_.back().flags & kOption)) stack_.pop_back();
   }
 
   void close_nearest(uint32_t wanted, uint32_t stop) {
@@ -194,10 +217,12 @@ class OpenElements {
   }
 
   const PageLimits limits_;
+  const bool empty_raw_;
   PageSize size_;
   std::vector<TagName> stack_;
   int64_t foreign_ = 0;
   int64_t options_ = 0;
+  bool only_options_ = false;  // a list of options has begun, and nothing else since then
   int64_t root_attributes_ = 0;
   int64_t reopened_ = 0;
   // By the key of known elements.
@@ -207,8 +232,8 @@ class OpenElements {
 
 }  // namespace
 
-PageSize measure_page(std::string_view page, const PageLimits& limits) {
-  OpenElements open(limits);
+PageSize measure_page(std::string_view page, const PageLimits& limits, bool empty_raw) {
+  OpenElements open(limits, empty_raw);
   scan_page(page, open);
   return open.size();
 }

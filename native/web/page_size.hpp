@@ -17,6 +17,8 @@ struct PageSize {
   // For each tag what a parser, or who walks up from each element, may look at: the open elements, those that
   // are opened again with it, and shares of the attributes and options in front of it.
   int64_t work = 0;
+  int64_t attributes = 0;       // of elements that begin
+  int64_t attribute_bytes = 0;  // what stands in their tags behind the names
 };
 
 struct PageLimits {
@@ -29,7 +31,8 @@ struct PageLimits {
   }
 };
 
-// Ends with the first tag that is beyond a limit.
-PageSize measure_page(std::string_view page, const PageLimits& limits);
+// Ends with the first tag that is beyond a limit. `empty_raw`: a raw element whose tag ends with a slash is
+// empty, as libxml2 reads it; browsers read all that follows as its text.
+PageSize measure_page(std::string_view page, const PageLimits& limits, bool empty_raw = false);
 
 }  // namespace krill::web

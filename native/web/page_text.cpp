@@ -10,7 +10,7 @@ class TextSink {
  public:
   explicit TextSink(size_t size) { text_.reserve(size / 4); }
 
-  bool raw_text() const { return true; }
+  bool raw_text(const Tag&) const { return true; }
   bool comment() const { return true; }
 
   void text(std::string_view text) {

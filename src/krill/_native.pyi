@@ -1051,9 +1051,12 @@ class Decoder:
     def __init__(self, steps: list[DecoderStep] = ...) -> None: ...
     def decode(self, tokens: list[str]) -> str: ...
 
-def measure_page(page: _Bytes, max_tags: int, max_depth: int, max_work: int) -> tuple[int, int, int]:
-    """Elements of a page in HTML, the most that are open at once, and how much a parser has to look at for
-    them; ends with the first tag that is beyond a limit."""
+def measure_page(
+    page: _Bytes, max_tags: int, max_depth: int, max_work: int, empty_raw: bool = False
+) -> tuple[int, int, int, int, int]:
+    """Elements of a page in HTML, the most that are open at once, how much a parser has to look at for them,
+    their attributes, and the bytes of these; ends with the first tag that is beyond a limit. `empty_raw`: a
+    raw element whose tag ends with a slash is empty, as libxml2 reads it."""
 
 def page_text(page: _Bytes) -> bytes:
     """A page without its tags, scripts and styles; entities stay as they are."""

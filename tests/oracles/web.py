@@ -47,6 +47,7 @@ SPECIAL = (VOID | RAW | BLOCK | HEADING | SCOPE | ROW_GROUP | ROOT) | {
 }
 BLOCK_END = BLOCK | {"applet", "button", "dialog", "marquee", "object"}
 FOREIGN = {"math", "svg"}
+LEAVES_FOREIGN = {"body", "br", "embed", "head", "hr", "img", "meta"}
 BREAK = (
     BLOCK
     | HEADING
@@ -62,10 +63,11 @@ class Tag:
     end: bool
     attributes: int
     self_closing: bool
+    attribute_bytes: int = 0
 
 
 def tokens(page: str, raw_text: object) -> Iterator[str | Tag | None]:
-    """Texts, tags, and None for a comment; `raw_text()` says whether raw elements hold text."""
+    """Texts, tags, and None for a comment; `raw_text(tag)` says whether a raw element holds text."""
     at = 0
     while at < len(page):
         found = re.compile(r"<(?=[A-Za-z!?]|/.)", re.DOTALL).search(page, at)
@@ -92,7 +94,7 @@ def tokens(page: str, raw_text: object) -> Iterator[str | Tag | None]:
             return
         tag, at = read
         yield tag
-        if not tag.end and tag.name in RAW and raw_text():  # type: ignore[operator]
+        if not tag.end and tag.name in RAW and raw_text(tag):  # type: ignore[operator]
             ends = re.compile(rf"</{tag.name}(?=[\s/>])", re.IGNORECASE | re.ASCII).search(page, at)
             stop = len(page) if ends is None else ends.start()
             if stop > at:
@@ -107,8 +109,10 @@ def _tag(page: str, at: int) -> tuple[Tag, int] | None:
     lowered = "".join(chr(ord(c) | 32) if "A" <= c <= "Z" else c for c in head[2])
     tag = Tag(lowered, head[1] == "/", 0, False)
     at = head.end()
+    name_end = at
     while at < len(page):
         if page[at] == ">":
+            tag.attribute_bytes = len(page[name_end:at].encode())
             return tag, at + 1
         if page[at] in SPACE + "/":
             tag.self_closing = page.startswith("/>", at)
@@ -135,9 +139,13 @@ class Measure:
     tags: int = 0
     depth: int = 0
     work: int = 0
+    attributes: int = 0
+    attribute_bytes: int = 0
     open: list[str] = field(default_factory=list)
     foreign: int = 0
     options: int = 0
+    only_options: bool = False
+    empty_raw: bool = False
     root_attributes: int = 0
     reopened: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
@@ -151,12 +159,18 @@ class Measure:
         name = tag.name
         if not self.foreign:
             self.close_before(name)
+        self.attributes += tag.attributes
+        self.attribute_bytes += tag.attribute_bytes
         compared = tag.attributes * (tag.attributes - 1) // 2
         if name in ROOT:
             compared += tag.attributes * self.root_attributes
             self.root_attributes += tag.attributes
         if name == "select":
             self.options = 0
+            self.work += (self.open.index("select") + 1) if "select" in self.open else len(self.open)
+            self.only_options = "select" not in self.open
+        elif name not in ("option", "optgroup"):
+            self.only_options = False
         if name in ("option", "optgroup"):
             compared += self.options
             self.options += 1
@@ -164,13 +178,18 @@ class Measure:
         self.work += self.now_open() + compared // 8
         if name in FORMATTING and (tag.attributes or self.reopened[name, False] < 3):
             self.reopened[name, tag.attributes > 0] += 1
-        if name in VOID or (self.foreign and tag.self_closing) or (name in ROOT and self.open):
+        html = not self.foreign or name in LEAVES_FOREIGN
+        if html and (name in VOID or (name in ROOT and self.open)):
+            return
+        if tag.self_closing and (self.foreign or (self.empty_raw and name in RAW)):
             return
         self.foreign += name in FOREIGN
         self.open.append(name)
         self.depth = max(self.depth, self.now_open())
 
     def end(self, name: str) -> None:
+        if name not in ("option", "optgroup"):
+            self.only_options = False
         if name in ROOT:
             return
         at = self.ended(name)
@@ -221,7 +240,9 @@ class Measure:
             self.close_nearest(items, SPECIAL - items - {"address", "div", "p"})
         if name in HEADING and self.open and self.open[-1] in HEADING:
             self.open.pop()
-        if name in ("option", "optgroup") and self.options and self.open[-1:] in (["option"], ["optgroup"]):
+        if name in ("option", "optgroup") and self.options and self.open[-1:] == ["option"]:
+            self.open.pop()
+        if name == "optgroup" and self.only_options and self.open[-1:] in (["option"], ["optgroup"]):
             self.open.pop()
         holders = {"td": {"tr"}, "th": {"tr"}, "tr": ROW_GROUP}.get(
             name, set() if name in ROW_GROUP else None
@@ -250,10 +271,17 @@ class Measure:
         del self.open[at:]
 
 
-def measure_page(page: str, limits: tuple[int, int, int] = (2**60, 2**60, 2**60)) -> tuple[int, int, int]:
-    """Elements and comments, the most elements open at once, and what has to be looked at for them."""
-    found = Measure(limits)
-    for token in tokens(page, lambda: not found.foreign):
+def measure_page(
+    page: str, limits: tuple[int, int, int] = (2**60, 2**60, 2**60), empty_raw: bool = False
+) -> tuple[int, ...]:
+    """Elements and comments, the most elements open at once, what has to be looked at for them, their
+    attributes and the bytes of these."""
+    found = Measure(limits, empty_raw=empty_raw)
+
+    def raw_text(tag: Tag) -> bool:
+        return not found.foreign and not (empty_raw and tag.self_closing)
+
+    for token in tokens(page, raw_text):
         if token is None:
             found.tags += 1
         elif isinstance(token, Tag):
@@ -263,14 +291,14 @@ def measure_page(page: str, limits: tuple[int, int, int] = (2**60, 2**60, 2**60)
                 found.start(token)
         if not isinstance(token, str) and not found.within():
             break
-    return found.tags, found.depth, found.work
+    return found.tags, found.depth, found.work, found.attributes, found.attribute_bytes
 
 
 def page_text(page: str) -> str:
     """A page without its tags."""
     text: list[str] = []
     hidden = False
-    for token in tokens(page, lambda: True):
+    for token in tokens(page, lambda _: True):
         if isinstance(token, str):
             text.append("" if hidden else token)
             hidden = False

@@ -207,6 +207,11 @@ class KrillConfig(Section):
         return any(dataset.type == CHAT for dataset in self.datasets)
 
     @property
+    def has_slow_pages(self) -> bool:
+        """Whether pages, if there are any, may be extracted by a library that worker processes speed up."""
+        return any(dataset.extract.holds_lock for dataset in self.datasets)
+
+    @property
     def trains(self) -> bool:
         """Whether more is said of training than where a model would go."""
         return bool(self.train.model_fields_set - {"output_dir", "hub_model_id"})

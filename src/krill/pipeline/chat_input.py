@@ -23,6 +23,7 @@ from krill.tokenizer.tokenizer_file import config_file
 
 if TYPE_CHECKING:
     from krill.chat import ChatFormat, RendererSettings
+    from krill.pipeline.chat_step import RenderChat
 
 
 def chat_steps(
@@ -47,23 +48,13 @@ def chat_steps(
     return [CleanText(strip=False, min_chars=0), render, *still, *steps[1:]]
 
 
-def in_processes(steps: Sequence[Step], processes: int, config: KrillConfig, meter: Meter) -> list[Step]:
-    """The steps, with so many processes that render conversations; with 0, as they are."""
-    if not processes:
-        return list(steps)
+def render_in_processes(step: RenderChat, processes: int, config: KrillConfig, meter: Meter) -> RenderChat:
+    """The step with so many processes that render conversations."""
     from krill.chat.blocks import WORK, work_settings
-    from krill.pipeline.chat_step import RenderChat
     from krill.threads.processes import WorkerProcesses
 
-    def moved(step: Step) -> Step:
-        if not isinstance(step, RenderChat):
-            return step
-        settings = work_settings(step.renderer.settings, step.formats)
-        return replace(
-            step, processes=WorkerProcesses(WORK, settings, processes, process_bytes(config), meter)
-        )
-
-    return [moved(step) for step in steps]
+    settings = work_settings(step.renderer.settings, step.formats)
+    return replace(step, processes=WorkerProcesses(WORK, settings, processes, process_bytes(config), meter))
 
 
 def read_chat_settings(config: KrillConfig) -> RendererSettings:

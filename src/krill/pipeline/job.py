@@ -23,7 +23,7 @@ from krill.engines.rank import PATIENCE, Rank, RankEngine
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, missing_bos
-from krill.pipeline.chat_input import chat_steps, chat_warnings, in_processes
+from krill.pipeline.chat_input import chat_steps, chat_warnings
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
@@ -31,6 +31,7 @@ from krill.pipeline.input import open_against, open_input, refuse_early, writes_
 from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import Pipeline, build_stages, predict, preprocess_needs
 from krill.pipeline.prediction import RunPrediction
+from krill.pipeline.processes import in_processes
 from krill.pipeline.seen_before import EarlierRuns, earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
 from krill.pipeline.web_input import web_steps

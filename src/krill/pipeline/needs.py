@@ -18,9 +18,9 @@ from krill.corpus import Corpus
 from krill.corpus.corpus import LARGE_PIECE
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.corpus.formats import Format
+from krill.pipeline.page_needs import FEW_PAGES, PROCESSES, extracting_process_bytes, page_needs
 from krill.storage.object_store import PART_BYTES, is_object_url
 from krill.text.build import HELD_ALWAYS, step_needs
-from krill.text.extract import extracting_need
 from krill.text.user_step import Function
 
 MB: Final = 10**6
@@ -65,7 +65,6 @@ EXPECTED_RENDERING: Final = 3 * MB
 EXPECTED_ON_THE_WAY: Final = 2 * MB
 # A process that renders: Python and Jinja, then what a row takes, and a block with its renderings. Input of a
 # few blocks is rendered before such a process has started.
-RENDERING_PROCESSES: Final = "processes that render conversations"
 RENDERING_PROGRAM: Final = 30 * MB
 RENDERED_BLOCK_PER_BYTE: Final = 4
 EXPECTED_PROCESS: Final = 38 * MB
@@ -160,7 +159,7 @@ class Sizing:
     own_steps: Sequence[Function] = ()
     made: bool = False
     processes: int = 0
-    """How many processes render conversations; 0: this one does."""
+    """How many processes render conversations or extract pages; 0: this one does."""
 
     @property
     def text_bytes(self) -> int:
@@ -236,12 +235,12 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
         if sizing.processes:
-            each = process_bytes(sizing.config) * sizing.processes
+            each = rendering_process_bytes(sizing.config) * sizing.processes
             likely = EXPECTED_PROCESS * sizing.processes
-            steps.append(Need(RENDERING_PROCESSES, each, Kind.WATCHED, expected=likely))
+            steps.append(Need(PROCESSES, each, Kind.WATCHED, expected=likely))
     if sizing.sizes is not None and sizing.sizes.largest_page:
         seen = sizing.block // 2 if sizing.block > 2 * block_nbytes(sizing.config) else 0
-        steps.append(extracting_need(sizing.sizes.largest_page, threads, seen))
+        steps += page_needs(sizing.config, threads, sizing.processes, seen)
     yield from _step_needs(sizing.config, steps)
 
 
@@ -264,6 +263,11 @@ def step_stages(config: KrillConfig) -> list[str]:
 
 
 def process_bytes(config: KrillConfig) -> int:
+    """What each worker process may hold."""
+    return rendering_process_bytes(config) if config.is_chat else extracting_process_bytes(config)
+
+
+def rendering_process_bytes(config: KrillConfig) -> int:
     """What a process that renders conversations may hold."""
     longest = RENDERED_PER_BYTE * config.preprocess.max_document_bytes
     return RENDERING_PROGRAM + longest + RENDERED_BLOCK_PER_BYTE * largest_nbytes(config) // 2
@@ -276,14 +280,16 @@ def plan_run(
     sizes: InputSizes,
     needs: Callable[[InputSizes, int], Sequence[Need]],
 ) -> tuple[Plan, int]:
-    """The plan of a run, and how many processes render conversations in it: one for each thread where they
-    fit and there is something for them to do, else none, and this process renders them.
+    """The plan of a run, and how many processes render conversations or extract pages in it: one for each
+    thread where they fit and there is something for them to do, else none, and this process does it.
 
     `needs` says what a run with so many processes needs.
     """
-    processes = threads if config.is_chat and threads > 1 and sizes.text_bytes > FEW_ROWS else 0
+    pages = sizes.largest_page > 0 and config.has_slow_pages
+    enough = sizes.text_bytes > (FEW_ROWS if config.is_chat else FEW_PAGES)
+    processes = threads if (config.is_chat or pages) and threads > 1 and enough else 0
     plan = meter.plan(needs(sizes, 0), faster=needs(sizes, processes) if processes else None)
-    return plan, processes if plan.has(RENDERING_PROCESSES) else 0
+    return plan, processes if plan.has(PROCESSES) else 0
 
 
 def spills_text(config: KrillConfig, corpus: Corpus) -> bool:

@@ -81,14 +81,15 @@ def predict(
     processes: int = 0,
 ) -> RunPrediction:
     """What the stages will take, from a sample of the input; each of the workers has so many threads, and
-    processes that render conversations."""
+    worker processes."""
     minhash, chats = minhash_of(config.preprocess.dedup), ChatTokens.of(config, steps)
     sample = sample_input(corpus, steps, minhash, encoder, chats)
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
     spilled = scanned and spills_text(config, corpus)
-    # Without processes, one thread at a time renders.
-    scanning = workers if config.is_chat and not processes else threads * workers
+    # Without processes, one thread at a time renders, and extracts pages by a library that is Python.
+    one = config.is_chat or (config.has_slow_pages and corpus.largest_page > 0)
+    scanning = workers if one and not processes else threads * workers
     expected = ExpectedInput(
         config, sample, sizes, width, threads * workers, workers, scanned, spilled, scanning
     )

@@ -13,7 +13,8 @@ from krill.corpus import Corpus
 from krill.corpus.pages import PAGE_COLUMNS
 from krill.corpus.readers import Limits
 from krill.text import Step
-from krill.text.extract import ExtractPages, PageSettings, resiliparse_extractor
+from krill.text.extract import ExtractPages, PageSettings
+from krill.text.extractors import extractor_of
 from krill.text.url_filter import UrlFilter
 
 
@@ -34,8 +35,8 @@ def web_steps(config: KrillConfig, corpus: Corpus, steps: Sequence[Step]) -> lis
 def page_settings(dataset: DatasetConfig) -> PageSettings:
     titles = "title" in dataset.columns or "*" in dataset.columns
     return PageSettings(
-        resiliparse_extractor(dataset.extract, titles=titles),
-        dataset.extract.oversize_page == "strip",
+        dataset.extract,
+        extractor_of(dataset.extract, titles=titles),
         frozenset(dataset.skip_urls),
         titles,
     )

@@ -19,13 +19,14 @@ from krill.config import KrillConfig, load_config, to_dict
 from krill.engines import Resources
 from krill.engines.engine import SPEC_FILE
 from krill.engines.worker import CountedProgress, WorkerRun, check_identity, load_run
-from krill.pipeline.chat_input import chat_steps, in_processes
+from krill.pipeline.chat_input import chat_steps
 from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.disk import DiskCap
 from krill.pipeline.input import open_against, open_input, writes_parquet
 from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
+from krill.pipeline.processes import in_processes
 from krill.pipeline.seen_before import earlier_runs
 from krill.pipeline.web_input import web_steps
 from krill.storage.atomic import storage_errors

@@ -8,10 +8,15 @@ The contract of a step (`Step`): `apply(documents) -> documents` is pure and thr
 rows, and drops a row only for a reason that it names and counts.
 """
 
+from typing import TYPE_CHECKING
+
 from krill.lazy import lazy_names
-from krill.text.clean import CleanText
-from krill.text.step import Step
+
+if TYPE_CHECKING:
+    from krill.text.clean import CleanText
+    from krill.text.step import Step
 
 __all__ = ["CleanText", "Step"]
 
-__getattr__ = lazy_names(__name__)[0]  # former names
+# Not now: a process that extracts pages needs no Arrow.
+__getattr__ = lazy_names(__name__, {"krill.text.clean": ["CleanText"], "krill.text.step": ["Step"]})[0]

@@ -1,10 +1,10 @@
 """A watch on pages whose extraction does not come to an end.
 
-In: the pages that are being extracted, by thread. Out: nothing, while each takes less than a minute of its
-thread's own time. One that takes longer, in spite of all limits, ends the run with its address: a command
-at once, for nothing can interrupt a library; in Python when the page is done, and a line in the logger
-`krill` says meanwhile what is waited for. What decides is never the output: no page is dropped for the time
-it takes.
+In: the pages that are being extracted, by thread or process. Out: nothing, while each takes less than a
+minute of that one's own time. One that takes longer, in spite of all limits, ends the run with its address: a
+command at once, for nothing can interrupt a library; in Python when the page is done, and a line in the
+logger `krill` says meanwhile what is waited for. What decides is never the output: no page is dropped for the
+time it takes.
 
 Held in memory: an address for each thread.
 """
@@ -12,11 +12,12 @@ Held in memory: an address for each thread.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,24 +41,25 @@ class PageWatch:
 
     def __init__(self, seconds: float = LONGEST_SECONDS) -> None:
         self._seconds = seconds
-        self._begun: dict[int, tuple[str, float]] = {}
+        self._begun: dict[int, tuple[str, float, int]] = {}
         self._lock = threading.Lock()
         self._process = 0
         """The process in which the watching thread runs: a fork has none."""
 
     @contextmanager
-    def page(self, url: str) -> Iterator[None]:
-        """The body extracts the page at `url`, in this thread."""
-        begun = time.thread_time()
-        thread = threading.get_native_id()
-        self._begun[thread] = url, begun
+    def page(self, url: str, process: int = 0) -> Iterator[None]:
+        """The body extracts the page at `url`, in this thread, or has another process do it."""
+        thread = process or threading.get_native_id()
+        begun = _seconds_of(thread, process) if process else time.thread_time()
+        self._begun[thread] = url, begun, process
         if self._process != os.getpid():
             self._start()
         try:
             yield
         finally:
             del self._begun[thread]
-        if (taken := time.thread_time() - begun) > self._seconds:
+        taken = (_seconds_of(thread, process) if process else time.thread_time()) - begun
+        if taken > self._seconds:
             raise too_slow(url, taken)
 
     def _start(self) -> None:
@@ -70,23 +72,27 @@ class PageWatch:
         process = self._process
         while process == os.getpid():
             time.sleep(self._seconds / _LOOKS_PER_PAGE)
-            for thread, (url, begun) in list(self._begun.items()):
-                taken = _thread_seconds(thread) - begun
-                if taken > self._seconds and self._begun.get(thread) == (url, begun):
-                    self._stop(too_slow(url, taken))
+            for thread, (url, begun, other) in list(self._begun.items()):
+                taken = _seconds_of(thread, other or process) - begun
+                if taken > self._seconds and self._begun.get(thread) == (url, begun, other):
+                    self._stop(too_slow(url, taken), other)
 
-    def _stop(self, error: InputError) -> None:
+    def _stop(self, error: InputError, other: int) -> None:
         if not owns_process():
             report(error.message)
             return
+        if other:  # while its library computes, it would not see that this process has ended
+            with suppress(ProcessLookupError):
+                os.kill(other, signal.SIGKILL)
         sys.stderr.write(f"error: {escape(str(error))}\n")
         sys.stderr.flush()
         os._exit(error.exit_code)
 
 
-def _thread_seconds(thread: int) -> float:
-    """The processor's time that a thread has taken; 0 if it has ended, or the system does not tell."""
+def _seconds_of(thread: int, process: int) -> float:
+    """The processor's time that a thread of a process has taken; 0 if it has ended, or the system does not
+    tell."""
     try:
-        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) / 1e9
+        return int(Path(f"/proc/{process}/task/{thread}/schedstat").read_text().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0

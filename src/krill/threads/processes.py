@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from queue import LifoQueue
@@ -58,8 +59,11 @@ class WorkerProcesses:
         for _ in range(count):
             self._idle.put(None)
 
-    def answer(self, request: bytes) -> bytes:
-        """What the work makes of a request, in any process that is free; any thread may ask.
+    def answer(
+        self, request: bytes, watched: Callable[[int], AbstractContextManager[None]] | None = None
+    ) -> bytes:
+        """What the work makes of a request, in any process that is free; any thread may ask. Meanwhile it is
+        `watched`, if that is given, by the id of the process.
 
         Raises what the work raises; a `BudgetError` if processes go on being lost with this request.
         """
@@ -68,7 +72,8 @@ class WorkerProcesses:
             for _ in range(_TRIES):
                 process = process or self._start()
                 try:
-                    return process.ask(request)
+                    with nullcontext() if watched is None else watched(process.id):
+                        return process.ask(request)
                 except (EOFError, BrokenPipeError):
                     lost, process = process, None
                     code = self._end(lost)
@@ -125,6 +130,10 @@ class _Process:
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
+
+    @property
+    def id(self) -> int:
+        return self._process.pid
 
     def write(self, content: bytes) -> None:
         write_frame(self._requests.fileno(), content)

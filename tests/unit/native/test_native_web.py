@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lxml.html
 from hypothesis import given
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree, NodeType
@@ -22,7 +23,7 @@ NAMES = sorted(
 )
 
 
-def measured(page: str) -> tuple[int, int, int]:
+def measured(page: str) -> tuple[int, ...]:
     return _native.measure_page(page.encode(), MOST, MOST, MOST)
 
 
@@ -48,6 +49,8 @@ noise = st.text("<>/!?-=\"' abpABP1\n&\0é", max_size=60)
 @given(soups() | noise)
 def test_a_page_is_measured_as_the_reference_does(page: str) -> None:
     assert measured(page) == web.measure_page(page)
+    found = _native.measure_page(page.encode(), MOST, MOST, MOST, True)
+    assert found == web.measure_page(page, empty_raw=True)
 
 
 @tried(100)
@@ -83,7 +86,27 @@ IMPLIED = 2
 @tried(300)
 @given(soups(size=30))
 def test_no_parser_builds_much_more_than_was_measured(page: str) -> None:
-    tags, depth, work = measured(page)
+    tags, depth, work, *_ = measured(page)
     elements, levels = tree_size(page)
     assert levels <= IMPLIED * depth + IMPLIED
+    assert elements <= IMPLIED * (tags + work) + IMPLIED
+
+
+# It ends a page there, and has elements that hold others where browsers have none, such as `image`.
+LIBXML2_LEVELS = 256
+
+
+def libxml2_size(page: str) -> tuple[int, int]:
+    """The same as libxml2 builds them, which Trafilatura parses by."""
+    root = lxml.html.document_fromstring(page, parser=lxml.html.HTMLParser(encoding="utf-8"))
+    nodes = [node for node in root.iter() if node.tag not in ("html", "head", "body", "title", "p")]
+    return len(nodes), max((sum(1 for _ in node.iterancestors()) for node in nodes), default=0)
+
+
+@tried(200)
+@given(soups(size=30))
+def test_nor_does_libxml2(page: str) -> None:
+    tags, _, work, *_ = _native.measure_page(page.encode(), MOST, MOST, MOST, True)
+    elements, levels = libxml2_size("<html><body>" + page)
+    assert levels <= LIBXML2_LEVELS
     assert elements <= IMPLIED * (tags + work) + IMPLIED

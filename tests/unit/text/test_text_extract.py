@@ -18,7 +18,8 @@ from krill.corpus.readers import Limits
 from krill.errors import ConfigError, InputError
 from krill.pipeline.web_input import page_settings
 from krill.text.charset import decode_page
-from krill.text.extract import MAX_DEPTH, MAX_TAGS, ExtractPages
+from krill.text.extract import ExtractPages
+from krill.text.page_limits import RESILIPARSE
 from krill.text.page_watch import PageWatch
 from web_crawl import Answer, article, compressed, page_of, response_record, simple_answers
 
@@ -67,9 +68,8 @@ def test_texts_are_those_of_resiliparse(tmp_path: Path) -> None:
     answers = simple_answers(30)
     options = {"alt_texts": True, "links": True, "main_content": False}
     found = extracted(tmp_path, answers, extract=options)
-    wanted = ExtractConfig(**options).model_dump(
-        exclude={"method", "max_page_bytes", "oversize_page", "skip_elements"}
-    )
+    wanted = ExtractConfig(**options).options()
+    del wanted["skip_elements"]
     assert found.batch["text"].to_pylist() == [
         extract_plain_text(answer.body.decode(), **wanted) for answer in answers
     ]
@@ -135,15 +135,21 @@ def test_the_charset_is_the_servers_then_the_pages_then_what_the_bytes_look_like
 
 
 TRAPS = {
-    "elements": "<p>text</p>" * (MAX_TAGS + 1),
-    "levels": "<div>" * (MAX_DEPTH + 1) + "text",
+    "elements": "<p>text</p>" * (RESILIPARSE.tags + 1),
+    "levels": "<div>" * (RESILIPARSE.depth + 1) + "text",
     "many levels": "<div>" * 100_000 + "text",
-    "levels behind end tags that end nothing": "<div></x>" * (MAX_DEPTH + 1) + "text",
+    "levels behind end tags that end nothing": "<div></x>" * (RESILIPARSE.depth + 1) + "text",
     "levels times elements": "<div>" * 400 + "<p>text</p>" * 50_000,
+    "elements with attributes": f"<p {' '.join(f'a{n}=1' for n in range(30))}>text</p>" * 7_000,
     "attributes": "<p " + " ".join(f"a{n}=1" for n in range(20_000)) + ">text",
     "options": "<select>" + "<option>text" * 20_000,
+    "groups of options": "<optgroup>" * 20_000 + "text",
+    "groups of options behind a list": "<select><b><select><optgroup><option>"
+    + "<optgroup><option>" * 20_000
+    + "text",
+    "levels of SVG": "<svg>" + "<area>" * 20_000 + "text",
     "opened again": ("".join(f"<font color={n}>" for n in range(300)) + "<p>text" * 300) * 20,
-    "comments": "<?a>" * (MAX_TAGS + 1) + "text",
+    "comments": "<?a>" * (RESILIPARSE.tags + 1) + "text",
     "body": "".join(f"<body a{n}=1>" for n in range(20_000)) + "text",
 }
 
@@ -165,7 +171,7 @@ def test_pages_beyond_the_limits_are_dropped_or_stripped_and_counted(tmp_path: P
 
 
 def test_a_stripped_page_has_its_entities_and_none_of_its_scripts(tmp_path: Path) -> None:
-    body = "<p>fish &amp; chips &eacute;</p><style>p {}</style>" + "<i>.</i>" * (MAX_TAGS + 1)
+    body = "<p>fish &amp; chips &eacute;</p><style>p {}</style>" + "<i>.</i>" * (RESILIPARSE.tags + 1)
     found = extracted(tmp_path, [page(body)], extract={"oversize_page": "strip"})
     text = found.batch["text"][0].as_py()
     assert "fish & chips é" in text
