@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
+import struct
+import tarfile
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import zstandard
 
@@ -97,3 +102,62 @@ def crawl(answers: Iterable[Answer], ending: str = ".gz") -> bytes:
         records.append(warc_record("request", request, url=answer.url, content_type=kind, number=number))
         records.append(response_record(answer, number))
     return compressed(records, ending)
+
+
+def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def tarred(members: Mapping[str, bytes], format: int = tarfile.PAX_FORMAT) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=format) as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+def overlapping_zip(listed: int) -> bytes:
+    """One member of a megabyte, listed many times: a bomb."""
+    one = zipped({"a.html": b"<p>" + bytes(10**6)})
+    at, end = one.index(b"PK\1\2"), one.index(b"PK\5\6")
+    directory = one[at:end] * listed
+    return (
+        one[:at] + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, listed, listed, len(directory), at, 0)
+    )
+
+
+def skippable_frame(content: bytes, number: int = 0) -> bytes:
+    """A frame of zstd that is to be skipped; the one with number 13 holds a dictionary."""
+    return struct.pack("<II", 0x184D2A50 + number, len(content)) + content
+
+
+def write_mixed_crawl(folder: Path, pages: int) -> int:
+    """A crawl of every kind, of so many pages each, some of them damaged; the number of whole pages."""
+    folder.mkdir()
+    made = {
+        kind: {f"{kind}/{n}.html": page_of(article(n, language=kind)).encode() for n in range(pages)}
+        for kind in ("gzip", "zstd", "tar", "zip", "file")
+    }
+    records = {
+        kind: [response_record(Answer(f"https://{name}", body)) for name, body in made[kind].items()]
+        for kind in ("gzip", "zstd")
+    }
+    members = [gzip.compress(record) for record in records["gzip"]]
+    members[pages // 3] = members[pages // 3][:200] + b"?" * 40 + members[pages // 3][240:]
+    (folder / "0.warc.gz").write_bytes(b"".join(members))
+    dictionary = zstandard.train_dictionary(4000, records["zstd"])
+    frames = [zstandard.ZstdCompressor(dict_data=dictionary).compress(record) for record in records["zstd"]]
+    frames[pages // 2] = frames[pages // 2][:30] + b"?" * 20 + frames[pages // 2][50:]
+    (folder / "1.warc.zst").write_bytes(skippable_frame(dictionary.as_bytes(), 13) + b"".join(frames))
+    (folder / "2.tar.gz").write_bytes(gzip.compress(tarred({**made["tar"], "tar/paper.html": b"%PDF-1.7"})))
+    (folder / "3.zip").write_bytes(zipped({"../out.html": b"<p>out", **made["zip"]}))
+    (folder / "file").mkdir()
+    for name, content in made["file"].items():
+        (folder / name).write_bytes(content)
+    return 5 * pages - 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import html
 import itertools
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import krill
@@ -24,6 +26,7 @@ from krill.errors import StorageError
 from krill.storage.object_store import PART_BYTES, ObjectStore
 from object_store import ENVIRONMENT, s3_files, s3_server
 from peers import peer
+from web_crawl import crawl, simple_answers, zipped
 
 peer("s3fs")
 peer("moto")
@@ -114,6 +117,24 @@ def test_a_run_that_is_killed_and_goes_on_elsewhere_gives_the_bytes_of_a_local_o
     here = krill.load(remote.folder / "alone", memory="200MB")
     assert len(there) == len(here)
     assert (there[7]["input_ids"] == here[7]["input_ids"]).all()
+
+
+@pytest.mark.parametrize(
+    "listed", ["s3://corpus/warc.paths.gz", pytest.param("warc.paths.gz", marks=pytest.mark.soak)]
+)
+def test_a_list_names_the_files_of_a_crawl_in_a_bucket(remote: Job, store: Any, listed: str) -> None:
+    names = gzip.compress(b"crawl-data/1.warc.gz\ncrawl-data/0.zip\n")
+    store.pipe_file("corpus/warc.paths.gz", names)
+    remote.write("warc.paths.gz", names)
+    store.pipe_file("corpus/crawl-data/1.warc.gz", crawl(simple_answers(5)))
+    store.pipe_file("corpus/crawl-data/0.zip", zipped({"a.html": b"<p>a page in an archive"}))
+    remote.read_from({"path": "s3://corpus", "paths_file": listed, "columns": ["url"]})
+    remote.config["datasets"][0]["extract"] = {"max_page_bytes": "1MB"}
+    remote.set(prepared_path="alone", output="text", min_chars=0)
+    assert remote.preprocess().code == 0
+    [path] = (remote.folder / "alone").glob("text-*.parquet")
+    urls = pq.read_table(path)["url"].to_pylist()
+    assert urls == [*(answer.url for answer in simple_answers(5)), "s3://corpus/crawl-data/0.zip/a.html"]
 
 
 def _scanned(store: Any) -> list[str]:

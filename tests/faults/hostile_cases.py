@@ -18,6 +18,7 @@ import hostile_text
 import hostile_tokenizer_files
 import hostile_tokenizers
 import hostile_trainings
+import hostile_web
 
 PREPARING = (
     hostile_text,
@@ -30,6 +31,7 @@ PREPARING = (
     hostile_surroundings,
     hostile_outputs,
     hostile_damage,
+    hostile_web,
 )
 # Tried by `make soak` and `make fuzz` alone.
 LEARNING = (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
 import numpy as np
+import zstandard
 
 from fuzzing import Target
 from krill.config import DatasetConfig
@@ -17,7 +19,17 @@ from krill.corpus.readers import Limits
 from krill.pipeline.web_input import page_settings
 from krill.text.extract import ExtractPages
 from mutations import mutate_bytes
-from web_crawl import compressed, page_of, response_record, simple_answers, warc_info, warc_record
+from web_crawl import (
+    compressed,
+    page_of,
+    response_record,
+    simple_answers,
+    skippable_frame,
+    tarred,
+    warc_info,
+    warc_record,
+    zipped,
+)
 
 COLUMNS = ("url", "date", "id", "content_type", "title")
 
@@ -60,6 +72,16 @@ def _records() -> list[bytes]:
 def _write(folder: Path) -> Mapping[str, Sequence[str]]:
     contents = {f"a.warc{ending}": compressed(_records(), ending) for ending in ("", ".gz", ".zst")}
     contents["one-member.warc.gz"] = gzip.compress(b"".join(_records()), mtime=0)
+    dictionary = zstandard.train_dictionary(3000, _records() * 20)
+    frames = [zstandard.ZstdCompressor(dict_data=dictionary).compress(record) for record in _records()]
+    contents["b.warc.zst"] = skippable_frame(dictionary.as_bytes(), 13) + b"".join(frames)
+    members = {f"site/{n}.html": answer.body for n, answer in enumerate(simple_answers(4))}
+    others = {"a.css": b"p {}", "b.html.gz": gzip.compress(b"<p>text", mtime=0), "../c.html": b"<p>out"}
+    contents["a.zip"] = zipped({**members, **others})
+    for name, format in {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}.items():
+        packed = tarred({**members, "long/" * 40 + "a.html": b"<p>text", **others}, format)
+        contents[f"{name}.tar"] = packed
+        contents[f"{name}.tar.gz"] = gzip.compress(packed, mtime=0)
     contents["a.html"] = page_of("<h1>A title</h1><p>some text<table><td>a<td>b</table>").encode()
     for name, content in contents.items():
         (folder / name.replace(".", "-")).mkdir()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
+import tarfile
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+import zstandard
 
 from web_crawl import Answer, page_of, response_record
 
@@ -24,7 +29,7 @@ WORST = (
 )
 
 
-def write_crawl(path: Path, size: int, *, worst: bool) -> Path:
+def pages(worst: bool) -> Iterator[bytes]:
     chance = random.Random(1)
     words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 9))) for _ in range(2000)]
 
@@ -34,14 +39,36 @@ def write_crawl(path: Path, size: int, *, worst: bool) -> Path:
         texts = (" ".join(chance.choices(words, k=60)) for _ in range(chance.randint(20, 150)))
         return page_of("".join(f'<p class="a b">{text} <a href="/c">link</a></p>' for text in texts)).encode()
 
-    records = [response_record(Answer(f"https://example.org/{n}", page(n)), n) for n in range(150)]
-    packed = [(gzip.compress(record, 1), len(record)) for record in records]
+    return map(page, range(150))
+
+
+def write_crawl(path: Path, size: int, *, worst: bool = False) -> Path:
+    """A crawl of so many bytes, unfolded: the same pages again and again."""
+    records = [
+        response_record(Answer(f"https://example.org/{n}", page), n) for n, page in enumerate(pages(worst))
+    ]
+    pack = {".gz": lambda record: gzip.compress(record, 1), ".zst": zstandard.ZstdCompressor(1).compress}
+    packed = b"".join(map(pack[path.suffix], records))
     with path.open("wb") as file:
-        done = 0
-        while done < size:
-            for member, length in packed:
-                file.write(member)
-                done += length
+        for _ in range(-(-size // sum(map(len, records)))):
+            file.write(packed)
+    return path
+
+
+def write_archive(path: Path, size: int) -> Path:
+    """The same as members of an archive."""
+    made = list(pages(worst=False))
+    count = len(made) * -(-size // sum(map(len, made)))
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for number in range(count):
+                archive.writestr(f"{number}.html", made[number % len(made)])
+        return path
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        for number in range(count):
+            member = tarfile.TarInfo(f"{number}.html")
+            member.size = len(made[number % len(made)])
+            tar.addfile(member, io.BytesIO(made[number % len(made)]))
     return path
 
 
@@ -58,13 +85,26 @@ def run(krill: Any, folder: Path, crawl: Path, *options: str) -> Any:
     return outcome
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("ending", ["warc.zst", "zip", "tar.gz"])
+def test_other_kinds_of_crawls_take_hardly_more_either(fresh_krill: Any, tmp_path: Path, ending: str) -> None:
+    peaks = []
+    for size in (10, 100):
+        path = tmp_path / f"{size}.{ending}"
+        write = write_crawl if ending == "warc.zst" else write_archive
+        outcome = run(fresh_krill, tmp_path, write(path, size * MB), "--threads", "2")
+        assert outcome.peak <= BUDGET
+        peaks.append(outcome.peak)
+    assert peaks[1] <= 1.25 * peaks[0]
+
+
 @pytest.mark.parametrize(("small", "large"), [(10, 100), pytest.param(100, 1000, marks=pytest.mark.soak)])
 def test_ten_times_as_many_pages_take_hardly_more(
     fresh_krill: Any, tmp_path: Path, small: int, large: int
 ) -> None:
     peaks = []
     for size in (small, large):
-        crawl = write_crawl(tmp_path / f"{size}.warc.gz", size * MB, worst=False)
+        crawl = write_crawl(tmp_path / f"{size}.warc.gz", size * MB)
         outcome = run(fresh_krill, tmp_path, crawl, "--threads", "2")
         assert outcome.peak <= BUDGET
         peaks.append(outcome.peak)

@@ -36,8 +36,13 @@ class DatasetConfig(Section):
         "File or URL that names the files to read, one a line, below `path`; `.gz` is unfolded. Common Crawl "
         "publishes such lists as `warc.paths.gz`.",
     )
-    format: Literal["text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "warc", "html"] | None = key(
-        None, "What all files of this source are, whatever they are called; `null` goes by their names."
+    format: (
+        Literal["text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "warc", "html", "zip", "tar"]
+        | None
+    ) = key(
+        None,
+        "What all files of this source are, whatever they are called; `null` goes by their names. `zip` and "
+        "`tar` are archives of HTML.",
     )
     split: Text = key(
         "train", "Split to read, or a slice of it such as `train[:10%]` or `train[1000:2000]` (documents)."

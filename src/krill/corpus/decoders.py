@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from krill.corpus.formats import Compression, CorpusFile
+from krill.corpus.formats import FRAMED, Compression, CorpusFile
 from krill.errors import InputError, MissingExtra
 
 # What Arrow's own decoder takes, as the command line tool does without --long: 128 MiB.
@@ -26,12 +26,18 @@ _HEAD_BYTES = 64
 _MOST_SKIPPED = 10_000
 # Few compressed bytes at a time: a block of four may become 128 KiB.
 _ZSTD_STEP = 128
-_LARGEST_WINDOW = 1 << 31
+LARGEST_WINDOW = 1 << 31
 # An index of ten thousand blocks, each of 24 MiB or so; a larger one is not read before its file is.
 _INDEX_BYTES = 1 << 18
 
-_ZSTD_MAGIC = 0xFD2FB528
-_ZSTD_SKIPPED = range(0x184D2A50, 0x184D2A60)
+ZSTD_MAGIC = 0xFD2FB528
+ZSTD_SKIPPED = range(0x184D2A50, 0x184D2A60)
+# What a file of WARC begins with if its frames need a dictionary, and the largest that is taken: by default
+# zstd makes them of 110 KB.
+ZSTD_DICTIONARY = 0x184D2A5D
+LARGEST_DICTIONARY = 4 << 20
+# What frames of any level but those of `zstd --ultra` ask for, at the most.
+USUAL_WINDOW = 1 << 23
 _XZ_MAGIC = b"\xfd7zXZ\0"
 _XZ_LZMA2 = 0x21
 _UNKNOWN = 1 << 62
@@ -50,9 +56,17 @@ def decoder_bytes(file: CorpusFile) -> int:
             held = min(max(level, 1), 9) * _BZ2_BYTES_PER_LEVEL + 100_000
         case Compression.ZSTD:
             held = min(_zstd_frame(file))
+            if file.format in FRAMED:
+                held = max(held, USUAL_WINDOW) + _dictionary_bytes(file)
         case Compression.XZ:
             held = min(xz_dictionary(file), _xz_content(file))
     return held + _OTHER_BYTES
+
+
+def _dictionary_bytes(file: CorpusFile) -> int:
+    """What a dictionary in front of the frames takes, as it is and as tables."""
+    there = _head(file).startswith(struct.pack("<I", ZSTD_DICTIONARY))
+    return 2 * LARGEST_DICTIONARY if there else 0
 
 
 def zstd_window(file: CorpusFile) -> int:
@@ -72,29 +86,38 @@ def _zstd_frame(file: CorpusFile) -> tuple[int, int]:
             if len(head) < 8:
                 break
             magic, size = struct.unpack_from("<II", head)
-            if magic == _ZSTD_MAGIC:
-                return _zstd_header(head)
-            if magic not in _ZSTD_SKIPPED:
+            if magic == ZSTD_MAGIC:
+                return zstd_header(head)[:2]
+            if magic not in ZSTD_SKIPPED:
                 break
             offset += 8 + size
     return 0, _UNKNOWN
 
 
-def _zstd_header(head: bytes) -> tuple[int, int]:
+class ZstdHeader(NamedTuple):
+    """Of a frame; its window is what its decoder holds, unless its content is less."""
+
+    window: int
+    content: int
+    length: int
+    """Bytes of the header itself."""
+
+
+def zstd_header(head: bytes) -> ZstdHeader:
+    """Of a frame of which at least five bytes are there; what they don't show is unknown."""
     descriptor = head[4]
     single, content_flag = bool(descriptor & 0x20), descriptor >> 6
     at = 5
     window = 0
-    if not single:
+    if not single and len(head) > at:
         exponent, mantissa = head[at] >> 3, head[at] & 7
         window = (1 << (10 + exponent)) * (8 + mantissa) // 8
-        at += 1
-    at += (0, 1, 2, 4)[descriptor & 3]
+    at += (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
     width = (1 if single else 0, 2, 4, 8)[content_flag]
     if not width or len(head) < at + width:
-        return window, _UNKNOWN
+        return ZstdHeader(window, _UNKNOWN, at + width)
     content = int.from_bytes(head[at : at + width], "little") + (256 if width == 2 else 0)
-    return content if single else window, content
+    return ZstdHeader(content if single else window, content, at + width)
 
 
 def xz_dictionary(file: CorpusFile) -> int:
@@ -168,7 +191,7 @@ class LongZstd:
             raise MissingExtra(
                 f"`{file.path}`, compressed with {_window_in_words(window)},", "zstd"
             ) from error
-        if window > _LARGEST_WINDOW:
+        if window > LARGEST_WINDOW:
             raise InputError(
                 f"`{file.path}` was compressed with {_window_in_words(window)}, more than zstd itself reads",
                 hint="compress it again, with --long=31 at the most",

@@ -10,7 +10,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -19,8 +19,10 @@ from urllib.parse import quote, urlsplit
 
 from krill.corpus.folder_manifest import DATASET_DICT, KRILL_OUTPUT, SAVED_DATASET, FolderManifest
 from krill.corpus.formats import (
+    ARCHIVES,
     COMPRESSIONS,
     FORMATS,
+    PAGES,
     Compression,
     CorpusFile,
     DatasetSource,
@@ -36,6 +38,9 @@ from krill.corpus.remote import file_system, version_of, with_retries
 from krill.corpus.remote_errors import shown_url
 from krill.corpus.splits import SplitSlice, canonical, splits_of
 from krill.errors import InputError, MissingExtra
+
+Known = tuple[Format, Compression | None]
+"""Format and compression."""
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 
@@ -189,7 +194,7 @@ class _Discovery:
                 f"nothing to read in the folder `{path}`: no file ends in {known_extensions()}",
                 hint=f"read other files as plain text by a glob, such as `{path.rstrip('/')}/**/*.py`",
             )
-        return self._inside(path, root, self._choose(path, splits_of(found)))
+        return self._inside(path, root, self._choose(path, splits_of(_without_archives(found))))
 
     def _inside(self, path: str, root: Path, names: Iterable[str]) -> Iterable[CorpusFile]:
         return (self._named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names)
@@ -233,7 +238,7 @@ class _Discovery:
             files.append(replace(file, version=version))
         return files
 
-    def _known(self, name: str) -> tuple[Format, Compression | None] | None:
+    def _known(self, name: str) -> Known | None:
         """Format and compression, as the config states or the name says; None if neither does."""
         stated = self._source.format
         return recognise(name) if stated is None else given(name, stated)
@@ -261,6 +266,13 @@ class _Discovery:
             f"all that there is to read in `{self._path}` is this run's own output",
             hint="set `path:` to what is to be read, or `prepared_path:` to another folder",
         )
+
+
+def _without_archives(found: Mapping[str, Known]) -> Mapping[str, Known]:
+    """Archives of pages in a folder are read where it has pages, not where they lie beside other data."""
+    if all(format in PAGES for format, _ in found.values()):
+        return found
+    return {name: known for name, known in found.items() if known[0] not in ARCHIVES}
 
 
 def _kind(path: str, location: str) -> int | None:
@@ -320,7 +332,7 @@ def _remote_infos(url: str, exclude: Sequence[Path], *, exact: bool) -> tuple[An
         names = _without_own(filesystem, filesystem.glob(root), exclude)
     elif url.endswith("/") or (not url.startswith("http") and filesystem.isdir(root)):
         found = _without_own(filesystem, filesystem.find(root), exclude)
-        names = [name for name in found if recognise(name) is not None]
+        names = list(_without_archives({name: known for name in found if (known := recognise(name))}))
     else:
         names = [root]
     return filesystem, {name: filesystem.info(name) for name in names}

@@ -24,6 +24,8 @@ class Format(StrEnum):
     ARROW = "arrow"
     WARC = "warc"
     HTML = "html"
+    ZIP = "zip"
+    TAR = "tar"
     HUB = "hub"
 
 
@@ -55,6 +57,8 @@ FORMATS = {
     ".html": Format.HTML,
     ".htm": Format.HTML,
     ".xhtml": Format.HTML,
+    ".zip": Format.ZIP,
+    ".tar": Format.TAR,
 }
 
 COMPRESSIONS = {
@@ -64,15 +68,18 @@ COMPRESSIONS = {
     ".xz": Compression.XZ,
 }
 
-PAGES = frozenset({Format.WARC, Format.HTML})
+ARCHIVES = frozenset({Format.ZIP, Format.TAR})
+"""Formats whose documents are the pages among their members."""
+PAGES = frozenset({Format.WARC, Format.HTML, *ARCHIVES})
 """Formats whose documents are pages, of which the text has to be extracted."""
-GIVEN_FORMATS = tuple(str(format) for format in Format if format is not Format.HUB)
-"""What `format:` of a dataset may say."""
-
+FRAMED = frozenset({Format.WARC, Format.TAR})
+"""Formats of which compressed members, or frames, are read one by one."""
 # Formats whose files have an index or a layout of their own, compressed inside if at all.
 COLUMNAR = frozenset({Format.PARQUET, Format.ARROW})
 # Formats that are read from any record on, where they are not compressed.
 _ANY_PLACE = frozenset({Format.TEXT, Format.JSON_LINES, Format.PARQUET, Format.ARROW, Format.HTML})
+# Formats of which more than one place is looked at, so that a server has to give ranges.
+SEEKING = COLUMNAR | {Format.ZIP}
 # A compressed file is taken to hold this many times its size.
 _EXPANSION = 4
 
@@ -138,7 +145,7 @@ class CorpusFile:
     @property
     def decoded_bytes(self) -> int:
         """About how much it holds, estimated before it is read."""
-        return self.bytes * (_EXPANSION if self.compression else 1)
+        return self.bytes * (_EXPANSION if self.compression or self.format is Format.ZIP else 1)
 
     def position(self, offset: int) -> int:
         """The position of the record at a decoded byte offset or row of this file."""
@@ -148,23 +155,28 @@ class CorpusFile:
 def recognise(name: str) -> tuple[Format, Compression | None] | None:
     """Format and compression by a file's name; None if its extension is unknown."""
     suffix = suffix_of(name)
+    if suffix == ".tgz":
+        return Format.TAR, Compression.GZIP
     compression = COMPRESSIONS.get(suffix)
     if compression is not None:
         suffix = suffix_of(name[: -len(suffix)])
     known = FORMATS.get(suffix)
     if known is None:
         return None
-    if known in COLUMNAR and compression is not None:
+    if known in SEEKING and compression is not None:
         raise InputError(
             f"`{name}` is compressed as a whole (`{compression}`), which its format can't be read from",
-            hint="decompress it; Parquet and Arrow files are compressed inside",
+            hint="decompress it; Parquet, Arrow and zip files are compressed inside",
         )
     return known, compression
 
 
 def given(name: str, format: Format) -> tuple[Format, Compression | None]:
-    """A file whose format the config states; its name tells how it is compressed."""
-    return format, None if format in COLUMNAR else COMPRESSIONS.get(suffix_of(name))
+    """A file whose format the config states; its name tells how it is compressed, and whether it is an
+    archive of pages."""
+    if format is Format.HTML and (known := recognise(name)) is not None and known[0] in ARCHIVES:
+        return known
+    return format, None if format in SEEKING else COMPRESSIONS.get(suffix_of(name))
 
 
 def as_plain_text(name: str) -> tuple[Format, Compression | None]:

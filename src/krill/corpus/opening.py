@@ -5,6 +5,9 @@ Held in memory: for each columnar file, what its chunks are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import pyarrow as pa
 
 from krill.corpus.arrow_ipc import ArrowReader
@@ -16,11 +19,21 @@ from krill.corpus.delimited import DelimitedText, longest_row_bytes
 from krill.corpus.formats import COLUMNAR, CorpusFile, DatasetSource, Format
 from krill.corpus.html import HtmlFile, RangedHtml
 from krill.corpus.hub import HubDataset
+from krill.corpus.page_blocks import PageFile
 from krill.corpus.parquet import Footers, ParquetReader
 from krill.corpus.readers import Limits
 from krill.corpus.streams import input_errors
+from krill.corpus.tar_pages import TarFile
 from krill.corpus.warc import WarcFile
+from krill.corpus.zip_pages import ZipFile
 from krill.storage.outputs import ListedFiles
+
+PAGE_FILES: Final[Mapping[Format, type[PageFile]]] = {
+    Format.WARC: WarcFile,
+    Format.ZIP: ZipFile,
+    Format.TAR: TarFile,
+}
+"""Formats of which a file has many pages."""
 
 
 class Openers:
@@ -80,8 +93,8 @@ class Openers:
                 return JsonArray(file, self._limits)
             case Format.HUB:
                 return HubDataset(file, self._limits)
-            case Format.WARC:
-                return WarcFile(file, self._limits)
+            case Format.WARC | Format.ZIP | Format.TAR:
+                return PAGE_FILES[file.format](file, self._limits)
             case Format.HTML:
                 return HtmlFile(file, self._limits)
             case Format.TEXT | Format.JSON_LINES:

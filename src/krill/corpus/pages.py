@@ -34,7 +34,11 @@ PAGE_REASONS: Final[Mapping[str, str]] = {
     "warc_header": "records whose header can't be read",
     "warc_length": "records that are longer or shorter than they say",
     "warc_cut": "records that the file ends inside of",
-    "warc_corrupt": "records in a damaged gzip member",
+    "warc_corrupt": "records in a damaged gzip member or zstd frame",
+    "archive_corrupt": "archives, or members of archives, that are damaged or not what they state",
+    "archive_encrypted": "members of archives that need a password",
+    "archive_name": "members of archives whose names lead out of them",
+    "archive_nested": "archives and crawls inside of archives",
     "page_too_large": "pages of more than max_page_bytes",
     "http_status": "answers other than a page (their status is not 2xx)",
     "content_type": "neither HTML nor plain text",
@@ -45,7 +49,7 @@ PAGE_REASONS: Final[Mapping[str, str]] = {
 }
 """Why pages are dropped, for people."""
 
-DAMAGED: Final = frozenset({"warc_header", "warc_length", "warc_cut", "warc_corrupt"})
+DAMAGED: Final = frozenset({"warc_header", "warc_length", "warc_cut", "warc_corrupt", "archive_corrupt"})
 """Reasons that stop a run unless `on_error` is `skip`."""
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -115,7 +119,7 @@ def http_page(page: WebPage, answer: memoryview, named_type: bytes, limit: int) 
     data: memoryview | bytes | str = body
     encoding = fields.get(b"content-encoding", b"").lower().strip()
     if encoding not in (b"", b"identity"):
-        data = _decoded(bytes(body), encoding, limit)
+        data = decoded_body(bytes(body), encoding, limit)
     if isinstance(data, str):
         return data
     return checked_page(page._replace(body=data, content_type=kind, charset=_charset(stated)), limit)
@@ -192,7 +196,7 @@ def _unchunked(body: bytes) -> bytes:
     return b"".join(chunks) if chunks else body
 
 
-def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes | str:
+def decoded_body(body: bytes, encoding: bytes, limit: int) -> bytes | str:
     """What a page unfolds to, or why it does not; one that was unfolded before is as it is."""
     decoders: Mapping[bytes, Callable[[bytes, int], bytes]] = {
         b"gzip": _inflated,

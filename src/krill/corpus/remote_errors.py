@@ -88,7 +88,7 @@ def fault_of(error: BaseException, url: str, at: int | None = None) -> Fault:
     if "range requests" in str(error) or "block_size=0" in str(error):
         return Fault(
             f"can't read {shown}: its server doesn't answer range requests",
-            "Parquet and Arrow are read from any place: download the file and give its path",
+            "Parquet, Arrow and zip are read from any place: download the file and give its path",
         )
     return Fault(f"can't read {shown}{where}: {_first_line(error)}", "check the address and the connection")
 

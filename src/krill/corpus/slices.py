@@ -18,11 +18,10 @@ from krill import _native
 from krill.corpus.delimited import DelimitedText
 from krill.corpus.formats import COLUMNAR, CorpusFile, Format
 from krill.corpus.hub import HubDataset
-from krill.corpus.opening import Openers
+from krill.corpus.opening import PAGE_FILES, Openers
 from krill.corpus.readers import Limits, malformed_records, separator_of
 from krill.corpus.splits import SplitSlice
 from krill.corpus.streams import DecodedStream, read_in_order
-from krill.corpus.warc import WarcFile
 from krill.errors import InputError
 
 _INK = np.ones(256, np.bool_)
@@ -91,8 +90,8 @@ def record_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.int64
         starts = _element_starts(file, limits)
     elif file.format in (Format.CSV, Format.TSV):
         starts = DelimitedText(file, limits).row_starts()
-    elif file.format is Format.WARC:
-        starts = WarcFile(file, limits).record_starts()
+    elif file.format in PAGE_FILES:
+        starts = PAGE_FILES[file.format](file, limits).record_starts()
     elif file.format is Format.HTML:
         starts = iter([np.zeros(1, np.int64)])
     else:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from krill.corpus.decoders import ARROW_WINDOW_LOG, LongZstd, zstd_window
 from krill.corpus.documents import MAX_FILE_BYTES
-from krill.corpus.formats import COLUMNAR, Compression, CorpusFile
+from krill.corpus.formats import SEEKING, Compression, CorpusFile
 from krill.corpus.remote import RemoteFile
 from krill.errors import InputError, KrillError
 from krill.faults import first_line, reading
@@ -79,7 +79,7 @@ def open_raw(file: CorpusFile) -> pa.NativeFile:
     if not file.remote:
         return pa.OSFile(file.location, "rb")
     # Not every web server gives ranges, and what is read in order needs none.
-    in_order = file.format not in COLUMNAR
+    in_order = file.format not in SEEKING
     remote = RemoteFile(file.location, in_order=in_order, size=file.bytes, version=file.version)
     return pa.PythonFile(remote, mode="r")
 

@@ -1,6 +1,6 @@
 """WARC files, as crawls are published: records of pages (WARC) or of their text (WET), in order.
 
-In: the decoded bytes of a file, plain, gzip or zstd. Out: blocks of whole records, whose pages any thread
+In: the decoded bytes of a file, plain or compressed. Out: blocks of whole records, whose pages any thread
 takes out of them. A record's position is its decoded offset. Held in memory: a block of records, or one
 record of up to `max_page_bytes`; what is longer, or is no page, is passed over and not held.
 
@@ -14,115 +14,55 @@ with `on_error: skip` it is counted, and reading goes on at the next record.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from krill.corpus.blocks import FileBlock, SequentialFile, SizedBlock
-from krill.corpus.documents import Documents
-from krill.corpus.formats import Compression, CorpusFile
-from krill.corpus.gzip_members import CUT, GzipMembers, MemberChunk
-from krill.corpus.pages import PAGE_REASONS, WebPage, header_fields, http_page, page_documents, plain_page
-from krill.corpus.streams import DecodedStream, input_errors, open_raw
+from krill.corpus.formats import CorpusFile
+from krill.corpus.members import CUT, MemberChunk, open_pieces
+from krill.corpus.page_blocks import PageFile
+from krill.corpus.pages import PAGE_REASONS, WebPage, header_fields, http_page, plain_page
+from krill.corpus.streams import input_errors
 from krill.errors import InputError
 
 _MARK: Final = b"WARC/"
 _LONGEST_HEADER: Final = 1 << 16
 _VERSION: Final = re.compile(rb"WARC/[01]\.\d+\r?\n")
-_HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
+# An empty line, or where another record begins: else each of many that have no end would be looked for one.
+_HEADER_END: Final = re.compile(rb"\r?\n(?:(\r?\n)|(?=WARC/[01]\.\d+\r?\n))")
 _NEXT: Final = re.compile(rb"\n(?=WARC/[01]\.\d+\r?\n)")
 _WANTED: Final = frozenset({b"response", b"resource", b"conversion"})
 _LARGEST: Final = 1 << 50
-RECORD_BYTES: Final = 2 * _LONGEST_HEADER
-"""What a record may hold besides its page."""
 
 
-class Record(NamedTuple):
+class WarcRecord(NamedTuple):
     """A record whose content is held."""
 
     offset: int
     fields: Mapping[bytes, bytes]
     content: bytes
 
-
-@dataclass(frozen=True, slots=True)
-class WarcBlock(FileBlock):
-    """Records of pages, and what was counted between them."""
-
-    records: tuple[Record, ...]
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        return 2 * sum(len(record.content) for record in self.records)
-
-    def _parse(self) -> Documents:
-        counts, pages = Counter(self.counts), []
-        for record in self.records:
-            found = _page(record, self.source.source.max_page_bytes)
-            if isinstance(found, str):
-                counts[found] += 1
-            else:
-                pages.append(found)
-        return page_documents(self.source, pages, counts)
+    def page(self, _: CorpusFile, limit: int) -> WebPage | str:
+        fields, content = self.fields, memoryview(self.content)
+        page = WebPage(
+            self.offset,
+            b"",
+            fields.get(b"warc-target-uri", b"").strip(b"<>"),
+            fields.get(b"warc-date", b""),
+            fields.get(b"warc-record-id", b"").strip(b"<>"),
+            b"",
+            b"",
+        )
+        stated = fields.get(b"content-type", b"")
+        if fields[b"warc-type"].lower() == b"response" and b"http" in stated.lower():
+            named = fields.get(b"warc-identified-payload-type", b"")
+            return http_page(page, content, named, limit)
+        return plain_page(page, content, stated, limit)
 
 
-def _page(record: Record, limit: int) -> WebPage | str:
-    fields, content = record.fields, memoryview(record.content)
-    page = WebPage(
-        record.offset,
-        b"",
-        fields.get(b"warc-target-uri", b"").strip(b"<>"),
-        fields.get(b"warc-date", b""),
-        fields.get(b"warc-record-id", b"").strip(b"<>"),
-        b"",
-        b"",
-    )
-    stated = fields.get(b"content-type", b"")
-    if fields[b"warc-type"].lower() == b"response" and b"http" in stated.lower():
-        named = fields.get(b"warc-identified-payload-type", b"")
-        return http_page(page, content, named, limit)
-    return plain_page(page, content, stated, limit)
-
-
-class WarcFile(SequentialFile):
-    def _blocks(self, start: int) -> Iterator[SizedBlock]:
-        """Where a block ends depends on the records from its beginning on, so that a run that resumes sees
-        the same ones."""
-        file, limits = self._file, self._limits
-        kept: list[Record] = []
-        counts: Counter[str] = Counter()
-        held, begin = 0, start
-
-        def block(end: int, *, last: bool) -> WarcBlock:
-            return WarcBlock(file, limits, begin, end, end - begin, last, tuple(kept), dict(counts))
-
-        with closing(_Records(file, start, skip=limits.skip_malformed)) as records:
-            for record in records:
-                # What was passed over on the way to this record lies before it.
-                counts.update(records.take_counts())
-                length = len(record.content)
-                if begin < record.offset and (
-                    held + length > limits.block_bytes or record.offset - begin >= limits.block_bytes
-                ):
-                    yield block(record.offset, last=False)
-                    kept, held, begin = [], 0, record.offset
-                    counts.clear()
-                kept.append(record)
-                held += length
-            counts.update(records.take_counts())
-            yield block(records.end, last=True)
-
-    def record_starts(self) -> Iterator[NDArray[np.int64]]:
-        """Where the records of pages begin: a pass over the file."""
-        with closing(_Records(self._file, 0, skip=self._limits.skip_malformed)) as records:
-            for record in records:
-                yield np.array([record.offset], np.int64)
+class WarcFile(PageFile):
+    def _records(self, start: int) -> _Records:
+        return _Records(self._file, start, skip=self._limits.skip_malformed)
 
 
 class _Records:
@@ -146,7 +86,7 @@ class _Records:
     def close(self) -> None:
         self._window.close()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[WarcRecord]:
         window, stop = self._window, self._file.stop
         window.skip_newlines()
         while not window.at_end and (stop is None or window.offset < stop):
@@ -166,7 +106,7 @@ class _Records:
                 continue
             content = self._content(offset, size, length)
             if content is not None:
-                yield Record(offset, fields, content)
+                yield WarcRecord(offset, fields, content)
 
     def _header(self) -> tuple[dict[bytes, bytes], int] | None:
         """The fields of the header in front, and its size; None if it can't be used."""
@@ -180,6 +120,8 @@ class _Records:
             if not there or wanted >= _LONGEST_HEADER:
                 return None
             wanted = min(wanted * 4, _LONGEST_HEADER)
+        if end[1] is None:
+            return None
         head = bytes(window.data[: end.start() + 1])
         fields = header_fields(head)
         if _VERSION.match(head) is None or b"warc-type" not in fields:
@@ -193,8 +135,9 @@ class _Records:
         """The content of a record behind a header of `size` bytes; None if it is damaged."""
         window = self._window
         whole = window.need(size + length)
-        content = bytes(memoryview(window.data)[size : size + length]) if whole else b""
+        # Not copied before that is known: each of many records may state the same bytes.
         if whole and window.ends_record(size + length):
+            content = bytes(memoryview(window.data)[size : size + length])
             window.drop(size + length)
             window.skip_newlines()
             return content
@@ -227,7 +170,7 @@ class _Records:
         if window.fault == CUT or (not whole and window.fault is None and window.file_ended):
             self._damaged(offset, "warc_cut", CUT)
         elif window.fault is not None:
-            self._damaged(offset, "warc_corrupt", f"its gzip member is damaged: {window.fault}")
+            self._damaged(offset, "warc_corrupt", window.fault)
         else:
             self._damaged(offset, "warc_length", "it is longer or shorter than its `Content-Length` says")
 
@@ -247,12 +190,14 @@ class _Window:
 
     def __init__(self, file: CorpusFile, start: int) -> None:
         self._file = file
-        self._source, self._pieces = _open_pieces(file)
+        self._source, self._pieces = open_pieces(file, _MARK)
         self._next: MemberChunk | None = None
         """A piece of the member behind the one that `data` is of."""
         self.data = bytearray()
         self.offset = 0
         """Of `data`, in all that the file unfolds to."""
+        self._begins: deque[int] = deque()
+        """Where members begin in it."""
         self.fault: str | None = None
         """What is wrong with the member that `data` is the end of."""
         self.file_ended = False
@@ -281,6 +226,8 @@ class _Window:
     def drop(self, size: int) -> None:
         del self.data[:size]
         self.offset += size
+        while self._begins and self._begins[0] < self.offset:
+            self._begins.popleft()
 
     def pass_over(self, size: int) -> bool:
         """Drop `size` bytes, which are never held together; False if `data` ends before."""
@@ -291,9 +238,11 @@ class _Window:
         return size == 0
 
     def ends_record(self, at: int) -> bool:
-        """Whether a record is over at `data[at:]`: nothing but the next one follows."""
+        """Whether a record is over at `data[at:]`: nothing but the next one, or another member, follows."""
         while self.need(at + 1):
             if self.data[at] not in b"\r\n":
+                if self.offset + at in self._begins:  # whatever it is, it is not of this record
+                    return True
                 return self.need(at + len(_MARK)) and self.data.startswith(_MARK, at)
             at += 1
         return self.fault is None
@@ -342,15 +291,7 @@ class _Window:
         return True
 
     def _add(self, piece: MemberChunk) -> None:
+        if piece.begins and piece.data:
+            self._begins.append(self.offset + len(self.data))
         self.data += piece.data
         self.fault = piece.fault
-
-
-def _open_pieces(file: CorpusFile) -> tuple[Any, Iterator[MemberChunk]]:
-    """What to close in the end, and the pieces."""
-    if file.compression is not Compression.GZIP:
-        stream = DecodedStream(file)
-        return stream, (MemberChunk(chunk) for _, chunk in stream.chunks())
-    with input_errors(file):
-        raw = open_raw(file)
-    return raw, GzipMembers(raw, _MARK).pieces()

@@ -160,3 +160,14 @@ def write(folder: Path, ending: str, documents: Sequence[str]) -> Path:
 
 def joined(documents: Iterable[Documents]) -> Documents:
     return concat(list(documents))
+
+
+def walk_units(
+    corpus: Corpus, committed: dict[int, UnitEnd]
+) -> list[tuple[int, list[Any], dict[str, int], UnitEnd]]:
+    walked = []
+    for unit, blocks in corpus.walk(committed.get):
+        taken = [(block, block.documents()) for block in blocks]
+        rows = [row for _, documents in taken for row in documents.batch.to_pylist()]
+        walked.append((unit.position, rows, counts(found for _, found in taken), UnitEnd.after(taken[-1][0])))
+    return walked

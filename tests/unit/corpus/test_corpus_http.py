@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_reading import corpus_of, texts, write
+from corpus_reading import batches, column, corpus_of, texts, write
 
-from krill.corpus import remote
+from krill.corpus import DatasetSource, remote
 from krill.corpus.remote_errors import shown_url
 from krill.errors import InputError
+from web_crawl import crawl, simple_answers, tarred, zipped
 
 pytest.importorskip("aiohttp")
 
@@ -308,3 +312,87 @@ def test_the_command_ends_with_3_and_says_what_the_server_said(
     done = krill("preprocess", str(tmp_path / "config.yaml"))
     assert done.code == 3
     assert f"`{server.url}/data.jsonl` answers `403 Forbidden`" in done.err
+
+
+PAGES = simple_answers(1200)
+CRAWL = crawl(PAGES, "")  # larger than what a client reads ahead
+ZIP = zipped({f"{number}.html": answer.body for number, answer in enumerate(simple_answers(50))})
+
+
+def urls(source: DatasetSource) -> list[str]:
+    return column(batches(corpus_of(replace(source, columns=("url",)), pages=True)), "url")
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_crawl_is_taken_up_where_its_connection_was_lost(server: Server, ranges: bool) -> None:
+    stops = iter([1_000_000, 0, 500_000])
+
+    def behave(handler: BaseHTTPRequestHandler) -> None:
+        reading = handler.command == "GET"
+        give(handler, CRAWL, ranges=ranges, stop_after=next(stops, None) if reading else None)
+
+    server.behave = behave
+    assert urls(DatasetSource(f"{server.url}/0.warc")) == [answer.url for answer in PAGES]
+    assert len(server.gets()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("status", "fact"),
+    [
+        (403, "`.*/1.warc` answers `403 Forbidden`"),
+        (404, "no such file: `.*/1.warc`"),
+        (500, "`.*/1.warc` answers `500 Internal Server Error`, 5 times"),
+        (503, "`.*/1.warc` answers `503 Service Unavailable`, 5 times"),
+    ],
+)
+def test_a_crawl_that_is_no_longer_served_ends_the_run_with_the_answer(
+    server: Server, status: int, fact: str
+) -> None:
+    """It was found, and is gone when it is read."""
+    server.behave = lambda handler: give(
+        handler, CRAWL if "paths" not in handler.path else b"0.warc\n1.warc\n"
+    )
+    source = DatasetSource(server.url, columns=("url",), paths_file=f"{server.url}/warc.paths")
+    corpus = corpus_of(source, pages=True)
+    fail = refuse(status)
+    server.behave = lambda handler: fail(handler) if "1.warc" in handler.path else give(handler, CRAWL)
+    read = []
+    with pytest.raises(InputError, match=fact) as caught:
+        for _, blocks in corpus.walk(lambda _: None):
+            for block in blocks:
+                read += block.documents().batch["url"].to_pylist()
+    assert read == [answer.url for answer in PAGES][: len(read)]
+    assert len(read) > 500
+    assert caught.value.hint
+
+
+def test_a_zip_file_is_read_by_ranges_and_needs_them(server: Server) -> None:
+    server.behave = lambda handler: give(handler, ZIP)
+    source = DatasetSource(f"{server.url}/a.zip")
+    assert urls(source) == [f"{server.url}/a.zip/{number}.html" for number in range(50)]
+    large = zipped({"noise.bin": bytes(12_000_000), "a.html": b"<p>a page"}, zipfile.ZIP_STORED)
+    server.behave = lambda handler: give(handler, large, ranges=False)
+    with pytest.raises(InputError, match="its server doesn't answer range requests") as caught:
+        urls(source)
+    assert "download the file and give its path" in str(caught.value.hint)
+
+
+def test_a_tar_file_is_read_in_order(server: Server) -> None:
+    data = gzip.compress(tarred({f"{n}.html": answer.body for n, answer in enumerate(simple_answers(50))}))
+    server.behave = lambda handler: give(handler, data, ranges=False)
+    assert urls(DatasetSource(f"{server.url}/a.tgz")) == [f"{server.url}/a.tgz/{n}.html" for n in range(50)]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("path", ["local", "remote"])
+def test_a_list_may_be_here_and_its_files_there(
+    server: Server, tmp_path: Path, packed: bool, path: str
+) -> None:
+    listed = b"crawl-data/0 1.warc.gz\r\n\r\ncrawl-data/2.warc.gz"
+    name = "warc.paths.gz" if packed else "warc.paths"
+    content = gzip.compress(listed) if packed else listed
+    answers = simple_answers(4)
+    server.behave = lambda handler: give(handler, content if "paths" in handler.path else crawl(answers))
+    (tmp_path / name).write_bytes(content)
+    place = str(tmp_path / name) if path == "local" else f"{server.url}/{name}"
+    assert urls(DatasetSource(f"{server.url}/", paths_file=place)) == 2 * [each.url for each in answers]

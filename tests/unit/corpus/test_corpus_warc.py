@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import brotli
 import pytest
-from corpus_reading import batches, column, corpus_of, counts
+from corpus_reading import batches, column, corpus_of, counts, walk_units
 
-from krill.corpus import Corpus, DatasetSource, UnitEnd
+from krill.corpus import DatasetSource
 from krill.corpus.pages import DAMAGED, PAGE_REASONS
 from krill.errors import InputError
 from web_crawl import (
@@ -245,17 +246,6 @@ def test_records_may_reach_over_members_as_other_tools_cut_them(tmp_path: Path) 
     assert read(path) == ([answer.url for answer in simple_answers(8)], {})
 
 
-def walk(
-    corpus: Corpus, committed: dict[int, UnitEnd]
-) -> list[tuple[int, list[Any], dict[str, int], UnitEnd]]:
-    walked = []
-    for unit, blocks in corpus.walk(committed.get):
-        taken = [(block, block.documents()) for block in blocks]
-        rows = [row for _, documents in taken for row in documents.batch.to_pylist()]
-        walked.append((unit.position, rows, counts(found for _, found in taken), UnitEnd.after(taken[-1][0])))
-    return walked
-
-
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
 def test_a_walk_over_a_damaged_crawl_resumes_after_any_unit(tmp_path: Path, ending: str) -> None:
     records = records_of(40)
@@ -268,12 +258,12 @@ def test_a_walk_over_a_damaged_crawl_resumes_after_any_unit(tmp_path: Path, endi
     path = tmp_path / f"crawl.warc{ending}"
     path.write_bytes(b"".join(packed))
     limits: dict[str, Any] = {"unit_bytes": 10_000, "skip_malformed": True, "pages": True}
-    whole = walk(corpus_of(path, **limits), {})
+    whole = walk_units(corpus_of(path, **limits), {})
     assert len(whole) >= 4
     assert len([row for _, rows, _, _ in whole for row in rows]) == (36 if ending == ".gz" else 38)
     for done in range(1, len(whole) + 1):
         committed = {position: end for position, _, _, end in whole[:done]}
-        assert walk(corpus_of(path, **limits), committed) == whole[done:]
+        assert walk_units(corpus_of(path, **limits), committed) == whole[done:]
 
 
 @pytest.mark.parametrize("split", ["train[:3]", "train[4:9]", "train[-2:]", "train[:50%]"])
@@ -324,3 +314,96 @@ def test_columns_that_pages_do_not_have_are_refused(tmp_path: Path) -> None:
 
 def test_every_reason_of_damage_is_described() -> None:
     assert set(PAGE_REASONS) >= DAMAGED
+
+
+def http_record(content: bytes, url: str = "https://example.org/0") -> bytes:
+    return warc_record("response", content, url=url, content_type="application/http; msgtype=response")
+
+
+TYPED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "body"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\n<p>without headers", "<p>without headers"),
+        (b"HTTP/1.0 200\n\n<p>bare newlines", "<p>bare newlines"),
+        (b"HTTP/2 200\r\n\r\n<p>another version", "<p>another version"),
+        (TYPED + b"Content-Length: 3\r\n\r\n<p>a length that lies", "<p>a length that lies"),
+        (TYPED + b"Content-Type: image/png\r\n\r\n<p>the first counts", "<p>the first counts"),
+        (TYPED + b": x\r\n\x00\xff\r\n\r\n<p>odd fields", "<p>odd fields"),
+        (TYPED + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"<p>cut short")[:-8], "<p>cut short"),
+        (TYPED + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n<p>beyond", "<p>beyond"),
+        (TYPED + b"Transfer-Encoding: chunked\r\n\r\n3;a=b\r\n<p>\r\n3\r\nend\r\n", "<p>end"),
+        (TYPED + b"Transfer-Encoding: chunked\r\n\r\n-3\r\n<p>none", "-3\r\n<p>none"),
+    ],
+    ids=["1.0", "newlines", "2", "length", "twice", "odd", "cut", "beyond", "extension", "negative"],
+)
+def test_an_answer_is_taken_as_servers_and_crawlers_write_them(
+    tmp_path: Path, content: bytes, body: str
+) -> None:
+    found = batches(corpus_of(write_crawl(tmp_path, [http_record(content)]), pages=True))
+    assert column(found, "text") == [body]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"<p>no head at all", b"", b"HTTP/1.1 20 OK\r\n\r\n<p>a", b"HTTP/1.1 OK\r\n\r\n<p>a"],
+)
+def test_an_answer_without_a_status_is_counted_as_none(tmp_path: Path, content: bytes) -> None:
+    urls, counted = read(
+        write_crawl(tmp_path, [http_record(content), records_of(2)[1]]), skip_malformed=False
+    )
+    assert (numbers(urls), counted) == ([1], {"http_status": 1})
+
+
+@pytest.mark.parametrize("status", [100, 204, 206, 304, 307, 400, 403, 404, 410, 429, 500, 502, 503])
+def test_only_answers_of_2xx_are_pages(tmp_path: Path, status: int) -> None:
+    content = b"HTTP/1.1 %d What\r\nContent-Type: text/html\r\n\r\n<p>a page" % status
+    urls, counted = read(write_crawl(tmp_path, [http_record(content)]))
+    assert (len(urls), counted) == ((1, {}) if status // 100 == 2 else (0, {"http_status": 1}))
+
+
+@pytest.mark.parametrize("url", ["", "no url", "http://[::1", "urn:x", "https://a/\u0661?#%zz", "a" * 900])
+def test_a_page_is_kept_whatever_its_address_is(tmp_path: Path, url: str) -> None:
+    path = write_crawl(tmp_path, [http_record(TYPED + b"\r\n<p>a page", url)])
+    found = batches(corpus_of(DatasetSource(str(path), columns=("url",)), pages=True))
+    assert (column(found, "url"), column(found, "text")) == ([url], ["<p>a page"])
+
+
+def test_of_fields_of_one_name_the_first_counts_and_names_have_no_case(tmp_path: Path) -> None:
+    record = records_of(1)[0]
+    twice = record.replace(b"Content-Length", b"content-LENGTH", 1)
+    twice = twice.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\nWARC-Type: request\r\n\r\n", 1)
+    assert read(write_crawl(tmp_path, [twice, records_of(2)[1]])) == (
+        [answer.url for answer in simple_answers(2)],
+        {},
+    )
+
+
+def test_a_resource_is_a_page_itself_and_another_kind_of_it_is_counted(tmp_path: Path) -> None:
+    page = warc_record("resource", b"<p>a page", url="http://a/1", content_type="text/html")
+    other = warc_record("resource", b"GIF89a", url="http://a/2", content_type="image/gif")
+    assert read(write_crawl(tmp_path, [page, other])) == (["http://a/1"], {"content_type": 1})
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"WARC/1.0\r\n" * 50_000,
+        b"WARC/1.0\r\na: b\r\n" * 40_000,
+        warc_record("response", b"", content_type="application/http", Content_Length="900000") * 6000
+        + bytes(1_000_000)
+        + b"\r\n",
+    ],
+    ids=["versions", "fields", "lengths"],
+)
+def test_what_looks_like_many_records_is_read_once(tmp_path: Path, ending: str, hostile: bytes) -> None:
+    """Each would be looked at up to the longest header, or the length that it states: for minutes."""
+    path = write_crawl(tmp_path, [records_of(1)[0], hostile, records_of(2)[1]], ending)
+    begun = time.process_time()
+    urls, counted = read(path)
+    assert time.process_time() - begun < 10
+    assert numbers(urls) == [0, 1]
+    assert sum(counted.values()) >= 6000
