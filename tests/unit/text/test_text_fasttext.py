@@ -20,6 +20,7 @@ from krill.config import load_config
 from krill.config.filters import FastText, Language
 from krill.corpus.buffers import text_buffers
 from krill.corpus.documents import Documents
+from krill.corpus.long_records import NO_LONG_RECORDS
 from krill.errors import ConfigError, InputError
 from krill.text.build import fingerprints_of
 from krill.text.fasttext import (
@@ -172,9 +173,9 @@ def test_its_share_is_known_before_it_is_read_and_a_file_counts_once(tmp_path: P
     size = Path(path).stat().st_size
     assert model_bytes(path) == size + 28 * 2003 + 3_000_000
     sections = [FastText(model=path, keep={"hq": 0.5}), Language(model=path), Language()]
-    _, held = fasttext_needs(sections, 4_000_000, 2, made=False)
+    _, held = fasttext_needs(sections, 4_000_000, 2, made=False, long=NO_LONG_RECORDS)
     assert held.minimum == model_bytes(path)
-    assert list(fasttext_needs([Language()], 4_000_000, 2, made=False)) == []
+    assert list(fasttext_needs([Language()], 4_000_000, 2, made=False, long=NO_LONG_RECORDS)) == []
 
 
 GOOD = ModelFile(bucket=50, word_ngrams=2, maxn=3)
