@@ -44,6 +44,9 @@ ENCODING: Final = 24 * MB
 # that with the tokens at the end. Measured from 0.5 to 10 million symbols, with 1,000 and 32,000 tokens.
 MERGED: Final = (15 * MB, 8.5, 7.5)
 MANY_SYMBOLS: Final = 4_000_000
+# What several threads have counted lies in another order each time: 13 million symbols then took 163 to 181 MB
+# in all, and 164 of one thread.
+MERGED_OF_THREADS: Final = 8.2
 LEARNED: Final = (16 * MB, 6.0, 560)
 SAVED: Final = (17 * MB, 950)
 # Of little text, less of it is encoded with the finished tokenizer: so much, and so much for each byte. With
@@ -81,10 +84,13 @@ def learning_needs(corpus: Corpus | None, options: TrainOptions) -> list[Need]:
     ]
 
 
-def counted_needs(text_bytes: int, words: int, symbols: int, options: TrainOptions) -> list[Need]:
+def counted_needs(
+    text_bytes: int, words: int, symbols: int, options: TrainOptions, threads: int
+) -> list[Need]:
     """What so much text, and so many different words and symbols in them, will make of the shares: for the
     prediction, when they are counted and before they are merged."""
     first, few, many = MERGED
+    many = MERGED_OF_THREADS if threads > 1 else many
     merging = first + few * min(symbols, MANY_SYMBOLS) + many * max(0, symbols - MANY_SYMBOLS)
     last, each, token = LEARNED
     learning = last + each * symbols + token * options.vocab_size

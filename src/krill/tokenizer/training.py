@@ -216,7 +216,11 @@ class _Training:
             )
             stage["merges"] = len(trained.merges)
         counted = counted_needs(
-            self.corpus.input_bytes, self.word_counts.words, self.statistics["symbols"], self.options
+            self.corpus.input_bytes,
+            self.word_counts.words,
+            self.statistics["symbols"],
+            self.options,
+            self.meter.threads,
         )
         self.plan = self.plan.expecting(counted)
         return trained
