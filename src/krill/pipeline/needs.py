@@ -31,6 +31,8 @@ MB: Final = 10**6
 # much for each byte, and at the most for each thread.
 READING: Final = 9 * MB
 EACH_THREAD: Final = 3 * MB // 2
+# Of little text, less of that is expected: it grows with what a thread has read, as its heap does.
+EXPECTED_EACH_THREAD: Final = (MB * 2 // 5, 0.005)
 EXPECTED_READING: Final = {
     Format.PARQUET: (9 * MB, 0.1, 29 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
@@ -230,11 +232,13 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     if sizing.sizes is not None:
         reading = max(sizing.sizes.reading, min(sizing.sizes.mapped, EXPECTED_MAPPED[1] * threads))
     held = READING + reading + EACH_THREAD * (threads - 1)
+    first, each_byte = EXPECTED_EACH_THREAD
+    each = min(EACH_THREAD, max(first, int(each_byte * sizing.text_bytes)))
     yield Need(
         "the block being read",
         sizing.largest + READING,
         useful=sizing.largest + held,
-        expected=sizing.being_read + held,
+        expected=sizing.being_read + READING + reading + each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
     yield Need(
@@ -254,9 +258,9 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
         if sizing.processes:
-            each = rendering_process_bytes(sizing.config) * sizing.processes
+            rendering = rendering_process_bytes(sizing.config) * sizing.processes
             likely = EXPECTED_PROCESS * sizing.processes
-            steps.append(Need(PROCESSES, each, Kind.WATCHED, expected=likely))
+            steps.append(Need(PROCESSES, rendering, Kind.WATCHED, expected=likely))
     if sizing.sizes is not None and sizing.sizes.largest_page:
         seen = sizing.block // 2 if sizing.block > 2 * block_nbytes(sizing.config) else 0
         steps += page_needs(sizing.config, threads, sizing.processes, seen)

@@ -44,8 +44,8 @@ ENCODING: Final = 24 * MB
 # that with the tokens at the end. Measured from 0.5 to 10 million symbols, with 1,000 and 32,000 tokens.
 MERGED: Final = (15 * MB, 8.5, 7.5)
 MANY_SYMBOLS: Final = 4_000_000
-# What several threads have counted lies in another order each time: 13 million symbols then took 163 to 181 MB
-# in all, and 164 of one thread.
+# What several threads have counted lies in another order each time: 13 million symbols then took 163 to
+# 181 MB in all, and 164 of one thread.
 MERGED_OF_THREADS: Final = 8.2
 LEARNED: Final = (16 * MB, 6.0, 560)
 SAVED: Final = (17 * MB, 950)
