@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 import tarfile
 import zipfile
@@ -15,17 +16,19 @@ import pytest
 import yaml
 import zstandard
 
+from krill.text.page_limits import RESILIPARSE
 from web_crawl import Answer, page_of, response_record
+from worst_pages import Kind, largest
 
 MB = 10**6
 BUDGET = 512 * MB
 # Within all limits, and as much as a parser makes of a page.
-WORST = (
-    "some words and " * 650_000,
-    "<p>a</p>" * 99_000,
-    ("<table><td>" * 40 + "</table>" * 40) * 1200,
-    '<a href="' + "x" * 90 + '">b</a>' * 99_000,
-    '<div class="' + "a " * 4_900_000 + '">a</div>',
+WORST: tuple[Kind, ...] = (
+    lambda size: "some words and " * size,
+    lambda size: "<p>a</p>" * size,
+    lambda size: ("<table><td>" * 40 + "</table>" * 40) * size,
+    lambda size: ('<a href="' + "x" * 90 + '">b</a>') * size,
+    lambda size: '<div class="' + "a " * size + '">a</div>',
 )
 
 
@@ -35,7 +38,7 @@ def pages(worst: bool) -> Iterator[bytes]:
 
     def page(number: int) -> bytes:
         if worst and number < len(WORST):
-            return page_of(WORST[number]).encode()
+            return largest(WORST[number], RESILIPARSE).encode()
         texts = (" ".join(chance.choices(words, k=60)) for _ in range(chance.randint(20, 150)))
         return page_of("".join(f'<p class="a b">{text} <a href="/c">link</a></p>' for text in texts)).encode()
 
@@ -115,3 +118,5 @@ def test_the_largest_pages_that_are_read_stay_within_the_budget(fresh_krill: Any
     crawl = write_crawl(tmp_path / "worst.warc.gz", 30 * MB, worst=True)
     outcome = run(fresh_krill, tmp_path, crawl, "--threads", "2")
     assert outcome.peak <= BUDGET
+    dropped = json.loads((tmp_path / "out" / "krill-run.json").read_bytes())["documents"]["dropped"]
+    assert "page_too_large" not in dropped
