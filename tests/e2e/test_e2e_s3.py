@@ -169,7 +169,7 @@ class Refusing(BaseHTTPRequestHandler):
     do_POST = do_DELETE = do_PUT
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Nobody reads the server's own lines."""
 
 
 @pytest.fixture

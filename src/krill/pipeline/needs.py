@@ -231,14 +231,14 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     reading = 0
     if sizing.sizes is not None:
         reading = max(sizing.sizes.reading, min(sizing.sizes.mapped, EXPECTED_MAPPED[1] * threads))
-    held = READING + reading + EACH_THREAD * (threads - 1)
+    held = READING + reading
     first, each_byte = EXPECTED_EACH_THREAD
-    each = min(EACH_THREAD, max(first, int(each_byte * sizing.text_bytes)))
+    expected_each = min(EACH_THREAD, max(first, int(each_byte * sizing.text_bytes)))
     yield Need(
         "the block being read",
         sizing.largest + READING,
-        useful=sizing.largest + held,
-        expected=sizing.being_read + READING + reading + each * (threads - 1),
+        useful=sizing.largest + held + EACH_THREAD * (threads - 1),
+        expected=sizing.being_read + held + expected_each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
     yield Need(
@@ -258,9 +258,9 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
         if sizing.processes:
-            rendering = rendering_process_bytes(sizing.config) * sizing.processes
+            each = rendering_process_bytes(sizing.config) * sizing.processes
             likely = EXPECTED_PROCESS * sizing.processes
-            steps.append(Need(PROCESSES, rendering, Kind.WATCHED, expected=likely))
+            steps.append(Need(PROCESSES, each, Kind.WATCHED, expected=likely))
     if sizing.sizes is not None and sizing.sizes.largest_page:
         seen = sizing.block // 2 if sizing.block > 2 * block_nbytes(sizing.config) else 0
         steps += page_needs(sizing.config, threads, sizing.processes, seen)

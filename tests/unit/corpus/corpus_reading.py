@@ -165,9 +165,11 @@ def joined(documents: Iterable[Documents]) -> Documents:
 def walk_units(
     corpus: Corpus, committed: dict[int, UnitEnd]
 ) -> list[tuple[int, list[Any], dict[str, int], UnitEnd]]:
+    """Each unit walked: position, rows, counts, end as a commit log gives it back."""
     walked = []
     for unit, blocks in corpus.walk(committed.get):
         taken = [(block, block.documents()) for block in blocks]
         rows = [row for _, documents in taken for row in documents.batch.to_pylist()]
-        walked.append((unit.position, rows, counts(found for _, found in taken), UnitEnd.after(taken[-1][0])))
+        end = UnitEnd.from_json(UnitEnd.after(taken[-1][0]).to_json())
+        walked.append((unit.position, rows, counts(found for _, found in taken), end))
     return walked

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from corpus_reading import FORMATS, compress, corpus_of, counts, delimited, write
-
-from krill.corpus import Corpus, UnitEnd
+from corpus_reading import FORMATS, compress, corpus_of, delimited, walk_units, write
 
 DOCUMENTS = [f"{i} " * (i * 7 % 60 + 1) for i in range(120)]
-
-
-def _walk(
-    corpus: Corpus, committed: dict[int, UnitEnd]
-) -> list[tuple[int, list[Any], dict[str, int], UnitEnd]]:
-    """Each unit walked: position, rows, counts, end."""
-    walked = []
-    for unit, blocks in corpus.walk(committed.get):
-        taken = [(block, block.documents()) for block in blocks]
-        rows = [row for _, documents in taken for row in documents.batch.to_pylist()]
-        end = UnitEnd.from_json(UnitEnd.after(taken[-1][0]).to_json())
-        walked.append((unit.position, rows, counts(documents for _, documents in taken), end))
-    return walked
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -34,40 +18,40 @@ def test_a_walk_resumed_after_any_unit_goes_on_the_same(
     for module in ("byte_files", "streams"):
         monkeypatch.setattr(f"krill.corpus.{module}.CHUNK_BYTES", 700)
     path = write(tmp_path, ending, DOCUMENTS)
-    whole = _walk(corpus_of(path, unit_bytes=2500), {})
+    whole = walk_units(corpus_of(path, unit_bytes=2500), {})
     assert [row["text"] for _, rows, _, _ in whole for row in rows] == DOCUMENTS
     assert len(whole) >= 3
     for done in range(1, len(whole) + 1):
         committed = {position: end for position, _, _, end in whole[:done]}
-        assert _walk(corpus_of(path, unit_bytes=2500), committed) == whole[done:]
+        assert walk_units(corpus_of(path, unit_bytes=2500), committed) == whole[done:]
 
 
 def test_units_committed_out_of_order_are_passed_by(tmp_path: Path) -> None:
     path = write(tmp_path, "jsonl.gz", DOCUMENTS)
-    whole = _walk(corpus_of(path, unit_bytes=2500), {})
+    whole = walk_units(corpus_of(path, unit_bytes=2500), {})
     committed = {position: end for position, _, _, end in whole[1::2]}
-    assert _walk(corpus_of(path, unit_bytes=2500), committed) == whole[::2]
+    assert walk_units(corpus_of(path, unit_bytes=2500), committed) == whole[::2]
 
 
 def test_units_run_through_several_sequential_files(tmp_path: Path) -> None:
     for i, ending in enumerate(("jsonl.gz", "csv", "jsonl.xz", "json")):
         write(tmp_path, ending, DOCUMENTS[i::4]).rename(tmp_path / f"{i}.{ending}")
     (tmp_path / "4.jsonl.gz").write_bytes(compress(b"", ".gz"))
-    whole = _walk(corpus_of(tmp_path, unit_bytes=5000), {})
+    whole = walk_units(corpus_of(tmp_path, unit_bytes=5000), {})
     assert len(whole) == 4
     assert len([row for _, rows, _, _ in whole for row in rows]) == len(DOCUMENTS)
     for done in range(1, len(whole) + 1):
         committed = {position: end for position, _, _, end in whole[:done]}
-        assert _walk(corpus_of(tmp_path, unit_bytes=5000), committed) == whole[done:]
+        assert walk_units(corpus_of(tmp_path, unit_bytes=5000), committed) == whole[done:]
 
 
 def test_a_giant_record_is_in_one_unit(tmp_path: Path) -> None:
     path = write(tmp_path, "jsonl.gz", ["a", "0123456789" * 300_000, "b", "c"])
     limits = {"unit_bytes": 80_000, "max_document_bytes": 50_000}
-    whole = _walk(corpus_of(path, **limits), {})
+    whole = walk_units(corpus_of(path, **limits), {})
     for done in range(1, len(whole)):
         committed = {position: end for position, _, _, end in whole[:done]}
-        assert _walk(corpus_of(path, **limits), committed) == whole[done:]
+        assert walk_units(corpus_of(path, **limits), committed) == whole[done:]
     assert sum("0123456789" in row["text"] for row in whole[0][1] + whole[1][1]) >= 60
 
 
@@ -77,11 +61,11 @@ def test_malformed_rows_are_counted_once_however_the_walk_is_resumed(tmp_path: P
         lines.insert(at, b"malformed\n")
     (tmp_path / "a.csv").write_bytes(b"".join(lines))
     limits = {"unit_bytes": 2500, "skip_malformed": True}
-    whole = _walk(corpus_of(tmp_path / "a.csv", **limits), {})
+    whole = walk_units(corpus_of(tmp_path / "a.csv", **limits), {})
     assert sum(counted.get("malformed", 0) for _, _, counted, _ in whole) == 5
     for done in range(1, len(whole) + 1):
         committed = {position: end for position, _, _, end in whole[:done]}
-        assert _walk(corpus_of(tmp_path / "a.csv", **limits), committed) == whole[done:]
+        assert walk_units(corpus_of(tmp_path / "a.csv", **limits), committed) == whole[done:]
 
 
 def test_blocks_that_are_left_unused_do_not_shift_the_next_unit(tmp_path: Path) -> None:
