@@ -70,7 +70,9 @@ Symbols::Symbols(const Vocabulary& vocabulary, SymbolOptions options) : options_
     tables_[0].set(' ', tables_[0].find(kMark));
   }
   const bool has_affix = !options_.prefix.empty() || !options_.suffix.empty();
-  for (uint32_t byte = 0; byte < 256; ++byte) plain_[byte] = tables_[0].find(byte);
+  for (uint32_t byte = 0; byte < 256; ++byte)
+    plain_[byte] = options_.byte_level || byte < 0x80 ? tables_[0].find(byte) : Vocabulary::kNoToken;
+  has_plain_characters_ = !options_.byte_level && !has_affix;
   is_plain_bytes_ = options_.byte_level && !has_affix && vocabulary.covers_all_bytes();
   if (options_.byte_level && !options_.has_unk) {
     const auto lacks_some = [](const Table& table) {

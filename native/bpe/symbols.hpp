@@ -70,6 +70,12 @@ class Symbols {
       for (size_t i = 0; i < size; ++i) ids[i] = plain_[word[i]];
       return size;
     }
+    if (has_plain_characters_ && lengths == nullptr) {
+      // Most words are ASCII, of which each character has a token.
+      size_t known = 0;
+      while (known < size && (ids[known] = plain_[word[known]]) != Vocabulary::kNoToken) ++known;
+      if (known == size) return size;
+    }
     return write_characters(word, size, ids, lengths);
   }
 
@@ -119,9 +125,10 @@ class Symbols {
   SymbolOptions options_;
   // Of plain characters, with the prefix, with the suffix, and with both.
   std::array<Table, 4> tables_;
-  std::array<uint32_t, 256> plain_;
+  std::array<uint32_t, 256> plain_;  // of bytes that are characters
   std::array<uint32_t, 256> fallbacks_;
   bool is_plain_bytes_ = false;
+  bool has_plain_characters_ = false;
   bool counts_letters_ = false;
   bool has_all_fallbacks_ = false;
   bool reads_spaces_as_marks_ = false;

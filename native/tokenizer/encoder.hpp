@@ -44,12 +44,12 @@ struct EncoderParts {
   std::shared_ptr<const bpe::Vocabulary> tokens;
   bool byte_level = true;
   Steps steps;
-  // Of a model that reads spaces as U+2581: the steps that give the same words, but for spaces in the place of
-  // it. Only without added tokens in normalised text.
+  // Of a model that reads spaces as U+2581: the steps that give the same words, but for spaces in the place
+  // of it. Only without added tokens in normalised text.
   std::optional<Steps> unmarked;
   std::vector<AddedToken> added;
-  std::vector<uint32_t> prefix;   // ids before each document
-  std::vector<uint32_t> suffix;   // and after it
+  std::vector<uint32_t> prefix;  // ids before each document
+  std::vector<uint32_t> suffix;  // and after it
   // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
   // one before the first word if `keeps_first_space`.
   bool trims_offsets = false;
