@@ -11,7 +11,9 @@ from krill import _native
 from krill.tokenizer.vocabulary import to_bytes
 
 
-def native_model(section: dict[str, Any], *, byte_level: bool) -> _native.BpeModel:
+def native_model(
+    section: dict[str, Any], *, byte_level: bool, reads_spaces_as_marks: bool = False
+) -> _native.BpeModel:
     """The native model of a section in which merges are pairs or lines."""
     vocab: dict[str, int] = section["vocab"]
     size = 1 + max(vocab.values(), default=-1)
@@ -35,6 +37,7 @@ def native_model(section: dict[str, Any], *, byte_level: bool) -> _native.BpeMod
         prefix=prefix.encode(),
         suffix=suffix.encode(),
         ignore_merges=bool(section.get("ignore_merges")),
+        reads_spaces_as_marks=reads_spaces_as_marks,
     )
 
 

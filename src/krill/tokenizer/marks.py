@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from krill.tokenizer.model_section import model_kind
 from krill.tokenizer.normalizer_section import build_normalizer, flat_normalizers
-from krill.tokenizer.pretokenizer_section import build_pre_tokenizer, flat_pre_tokenizers, unmarked_metaspace
+from krill.tokenizer.pretokenizer_section import flat_pre_tokenizers, unmarked_metaspace
 
 if TYPE_CHECKING:
     from krill import _native

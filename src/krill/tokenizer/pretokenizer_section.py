@@ -73,7 +73,9 @@ def unmarked_metaspace(step: Section, mark: str) -> _native.PreTokenizer | None:
     other steps."""
     if step["type"] != "Metaspace" or step["replacement"] != mark or step.get("split") is not False:
         return None
-    return _native.PreTokenizer([Step.rewrite("", mark, step.get("prepend_scheme", "always"), takes_spaces=True)])
+    return _native.PreTokenizer(
+        [Step.rewrite("", mark, step.get("prepend_scheme", "always"), takes_spaces=True)]
+    )
 
 
 def _flat(section: object, depth: int) -> Iterator[Section]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import random
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,30 @@ def test_pieces_and_cache_change_nothing(section: dict[str, Any], words: list[st
         texts = [word.encode() for word in words * 2]
         assert in_texts(model, texts) == [found[0] for found in expected if found]
         assert [in_ranges(model, text) for text in texts] == expected
+
+
+@tried(400)
+@given(sections(affixes=False), st.lists(WORDS, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_spaces_are_read_as_marks(section: dict[str, Any], words: list[str], draw: random.Random) -> None:
+    section = {**section, "ignore_merges": False}
+    plain = native_model(section, byte_level=False)
+    model = native_model(section, byte_level=False, reads_spaces_as_marks=True)
+    assert model.reads_spaces_as_marks == ("▁" in section["vocab"])
+    if not model.reads_spaces_as_marks:
+        return
+    # Some of the marks are spaces, and some stay.
+    spaced = ["".join(draw.choice("▁ ") if each == "▁" else each for each in word) for word in words * 2]
+    marked = [word.replace(" ", "▁") for word in spaced]
+    try:
+        expected = in_texts(plain, [word.encode() for word in marked])
+    except RuntimeError:
+        with pytest.raises(RuntimeError, match="unknown token is not in the vocabulary"):
+            in_texts(model, [word.encode() for word in spaced])
+        return
+    assert in_texts(model, [word.encode() for word in spaced]) == expected
+    for word, same in zip(spaced, marked, strict=True):
+        pieces = [word.encode()[:end].decode().replace(" ", "▁") for end in model.cut_pieces(word.encode())]
+        assert [len(piece.encode()) for piece in pieces] == plain.cut_pieces(same.encode())
 
 
 @st.composite
