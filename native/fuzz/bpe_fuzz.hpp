@@ -9,6 +9,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -106,6 +107,25 @@ inline void check_model(const bpe::BpeModel& model, const std::vector<std::strin
   expect(in_pieces<uint32_t>(model, texts) == whole, "pieces or the cache change ids");
 }
 
+inline std::string with_marks(std::string_view text) {
+  std::string marked;
+  for (const char byte : text) marked += byte == ' ' ? "\u2581" : std::string(1, byte);
+  return marked;
+}
+
+// A model that reads spaces as marks gives what the other gives of the marks.
+inline void check_spaces(const SmallVocabulary& vocabulary, bpe::BpeOptions options,
+                         const std::vector<std::string>& texts) {
+  const bpe::BpeModel plain(vocabulary.arrays(), vocabulary.merges, options);
+  options.symbols.reads_spaces_as_marks = true;
+  const bpe::BpeModel model(vocabulary.arrays(), vocabulary.merges, options);
+  if (!model.reads_spaces_as_marks()) return;
+  std::vector<std::string> marked;
+  for (const std::string& text : texts) marked.push_back(with_marks(text));
+  expect(in_pieces<uint32_t>(model, texts) == in_pieces<uint32_t>(plain, marked),
+         "spaces are not read as marks");
+}
+
 inline void fuzz_bpe(const uint8_t* data, size_t size) {
   Settings settings(data, size);
   bpe::BpeOptions options;
@@ -124,8 +144,11 @@ inline void fuzz_bpe(const uint8_t* data, size_t size) {
   for (size_t row = 0; row < column.rows(); ++row) texts.push_back(column.row(row));
   texts.emplace_back(column.data.begin(), column.data.end());
   if (!options.symbols.byte_level)
-    vocabulary = character_vocabulary(settings, texts.back(), options.symbols.byte_fallback);
+    vocabulary = character_vocabulary(settings, with_marks(texts.back()), options.symbols.byte_fallback);
   try {
+    const bpe::SymbolOptions& symbols = options.symbols;
+    if (!symbols.byte_level && symbols.prefix.empty() && symbols.suffix.empty() && !options.ignore_merges)
+      check_spaces(vocabulary, options, texts);
     check_model(bpe::BpeModel(vocabulary.arrays(), vocabulary.merges, options), texts);
   } catch (const std::invalid_argument&) {  // options or merges that don't fit
   } catch (const std::runtime_error&) {     // no unknown token

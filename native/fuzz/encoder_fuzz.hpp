@@ -170,7 +170,7 @@ inline tokenizer::EncoderParts byte_level_parts(const bpe::VocabularyArrays& arr
   parts.tokens = {model, &model->vocabulary()};
   parts.model = std::move(model);
   parts.added = std::move(added);
-  parts.pre_tokenizer = std::make_shared<tokenizer::PreTokenizer>(
+  parts.steps.pre_tokenizer = std::make_shared<tokenizer::PreTokenizer>(
       std::vector<tokenizer::PreTokenizer::Item>{std::make_shared<PatternStep>(options.pattern)});
   parts.trims_offsets = options.trims_offsets;
   parts.keeps_first_space = options.keeps_first_space;
