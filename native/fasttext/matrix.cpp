@@ -159,15 +159,10 @@ class QuantisedMatrix final : public Matrix {
   }
 
   void add_rows(std::span<const uint32_t> rows, float* vector) const override {
-    for (size_t at = 0; at < std::min(kBlock, rows.size()); ++at) prefetch(rows[at]);
-    for (size_t at = 0; at < rows.size(); ++at) {
-      if (at + kBlock < rows.size()) prefetch(rows[at + kBlock]);
-      const uint32_t row = rows[at];
-      if (quantiser_.width == 2)
-        add_row<2>(row, vector);
-      else
-        add_row<0>(row, vector);
-    }
+    if (quantiser_.width == 2)
+      add_rows_of<2>(rows, vector);
+    else
+      add_rows_of<0>(rows, vector);
   }
 
   float dot(size_t row, const float* vector) const override {
@@ -190,6 +185,15 @@ class QuantisedMatrix final : public Matrix {
   }
 
   // `Width` is that of parts, or 0 if it is not known before.
+  template <size_t Width>
+  void add_rows_of(std::span<const uint32_t> rows, float* vector) const {
+    for (const uint32_t row : rows.first(std::min(kBlock, rows.size()))) prefetch(row);
+    for (size_t at = 0; at < rows.size(); ++at) {
+      if (at + kBlock < rows.size()) prefetch(rows[at + kBlock]);
+      add_row<Width>(rows[at], vector);
+    }
+  }
+
   template <size_t Width>
   void add_row(size_t row, float* vector) const {
     const uint8_t* const codes = at_row(row);
