@@ -35,8 +35,8 @@ LONGEST = 4000  # characters of a document
 MODELS = {
     "quality": {"dim": 100, "ngrams": 2, "bucket": 500_000, "minn": 0, "maxn": 0, "labels": 2},
     "language": {"dim": 16, "ngrams": 1, "bucket": 1_000_000, "minn": 2, "maxn": 4, "labels": 176},
-    "both, 16": {"dim": 16, "ngrams": 3, "bucket": 1_000_000, "minn": 1, "maxn": 5, "labels": 10},
-    "both, 100": {"dim": 100, "ngrams": 3, "bucket": 500_000, "minn": 1, "maxn": 5, "labels": 10},
+    "all, 16": {"dim": 16, "ngrams": 3, "bucket": 1_000_000, "minn": 1, "maxn": 5, "labels": 10},
+    "all, 100": {"dim": 100, "ngrams": 3, "bucket": 500_000, "minn": 1, "maxn": 5, "labels": 10},
 }
 
 
