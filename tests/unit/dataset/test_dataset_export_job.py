@@ -148,7 +148,11 @@ def test_tokens_alone_have_no_documents_to_export(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
-        ({"to": "csv"}, "--to is `csv`\nhint: choose one of parquet, megatron, bin, datatrove, jsonl"),
+        (
+            {"to": "csv"},
+            "--to is `csv`\nhint: choose one of parquet, megatron, bin, datatrove, mds, "
+            "litdata, litdata-tokens, jsonl",
+        ),
         ({"to": "bin", "split": "test"}, "--split is `test`\nhint: choose one of train, validation, all"),
         ({"to": "bin", "text": True}, "--text is for JSON lines"),
         ({"to": "parquet", "lines": "rows"}, "--lines is for JSON lines"),
