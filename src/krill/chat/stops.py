@@ -25,7 +25,7 @@ def trained_spans(
 ) -> list[Span]:
     """What of a sample is trained. Where the template marks it, that is taken as it is; else a turn ends with
     its stop token: the model writes nothing after it."""
-    if marked and format.train_on_eos == "turn" and all(turn.message < 0 for turn in sample.turns):
+    if marked and format.train_on_eos == "turn" and sample.places is None:
         return _merged((turn.begin, turn.end) for turn in sample.turns)
     turns = [turn for turn in sample.turns if turn.message < 0 or given.trained[turn.message]]
     turns = sorted([*turns, *_other_turns(sample, given, control)], key=lambda turn: turn.begin)

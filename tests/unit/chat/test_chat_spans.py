@@ -302,12 +302,61 @@ def test_flags_of_a_message_go_before_details_and_those_before_its_role(name: st
     assert found == ["asked<|im_end|>", "  grö", "<|im_end|>", "all<|im_end|>"]
 
 
+def test_an_answer_without_text_has_its_own_flags_where_a_template_marks_turns(tmp_path: Path) -> None:
+    renderer = open_template(tmp_path, "qwen2_5_training")
+    said, silent = assistant("b", weight=0), assistant("")
+    end = "<|im_end|>"
+
+    def words(*messages: Row) -> list[str]:
+        return [text.strip() for text in trained_texts(renderer, {"messages": list(messages)})]
+
+    for nothing in ("", " "):
+        assert words(user("a"), said, user(nothing), silent) == [end]
+        assert words(user("a"), assistant("b"), user(nothing), {**silent, "weight": 0}) == [f"b{end}"]
+        assert words(user(nothing), silent, user(nothing), said, user("c"), silent) == [end, end]
+        assert words(user("a"), said, user(nothing), silent, user(nothing), silent) == [end, end]
+
+
+def test_marks_that_hold_several_turns_or_none_that_can_be_told_are_refused(tmp_path: Path) -> None:
+    each = "{{ m.role }}\n{{ m.content }}<|im_end|>"
+    for number, source in enumerate(
+        (
+            f"{{% generation %}}{{% for m in messages %}}{each}{{% endfor %}}{{% endgeneration %}}",
+            "{% for m in messages %}{{ m.role }}\n"
+            "{% generation %}{{ m.content }}{% endgeneration %}"
+            "{% generation %}<|im_end|>{% endgeneration %}{% endfor %}",
+        )
+    ):
+        renderer = ChatRenderer.open(make_model(tmp_path / str(number), source), ChatOptions())
+        row = {"messages": [user("a"), assistant("b", weight=0), user("c"), assistant(" "), assistant("d")]}
+        rendered = renderer.render(row, ChatFormat())
+        assert isinstance(rendered, ChatDrop) and rendered.reason == "turn_not_placed"
+
+
 def test_other_roles_are_trained_where_the_config_says(tmp_path: Path) -> None:
     renderer = open_template(tmp_path, "qwen2_5")
     row = {"messages": [SYSTEM, user("a"), assistant("b")]}
     assert trained_texts(renderer, row, roles_to_train=("user",)) == ["a<|im_end|>"]
     both = trained_texts(renderer, row, roles_to_train=("system", "assistant"))
     assert both == ["Be brief.<|im_end|>", "b<|im_end|>"]
+    for name in ("qwen2_5", "qwen2_5_training"):
+        unanswered = {"messages": [user("a")]}
+        renderer = open_template(tmp_path / name, name)
+        assert trained_texts(renderer, unanswered, roles_to_train=("user",)) == ["a<|im_end|>"]
+
+
+def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_it(tmp_path: Path) -> None:
+    for name, kept in (("qwen2_5", "\n a \n<|im_end|>"), ("llama3", "a<|eot_id|>")):
+        renderer = open_template(tmp_path / name, name)
+        row = {"messages": [user("\n a \n"), assistant("b"), user(" c"), assistant("d")]}
+        found = trained_texts(renderer, row, roles_to_train=("user",))
+        assert found == [kept, kept.replace("\n a \n", " c").replace("a", "c")]
+    detail = [{"begin_offset": 0, "end_offset": 1, "train": True}]
+    row = {"messages": [{**user("\n\na"), "detail": detail}, assistant("b")]}
+    for name, kept in (("qwen2_5", "\n\n<|im_end|>"), ("llama3", "<|eot_id|>")):
+        renderer = open_template(tmp_path / name, name)
+        found = trained_texts(renderer, row, message_field_training_detail="detail")
+        assert "".join(found) == f"{kept}b{kept[-10:]}"
 
 
 def test_nothing_to_train_on_is_a_reason(tmp_path: Path) -> None:
