@@ -166,7 +166,7 @@ class ChatRenderer:
         return self._rendered(text + self._eos, [(begin, end)], guards)
 
     def _conversation(self, given: Conversation, format: ChatFormat) -> list[RenderedChat]:
-        made = []
+        made, since = [], 0
         samples = self._samples(given)
         for sample in samples:
             count = sample.messages
@@ -174,7 +174,8 @@ class ChatRenderer:
             allows = self.options.special_in_content == "allow"
             render = partial(self._text_behind_prompt, sample.answer_at)
             guards = [] if allows else self._guards.find(part, sample.text, render)
-            spans = trained_spans(sample, given, format, self.control, guards, self._marks(given))
+            spans = trained_spans(sample, since, given, format, self.control, guards, self._marks(given))
+            since = count
             if spans:
                 made.append(self._rendered(sample.text, spans, self._allowed(guards)))
         if not made:
@@ -223,7 +224,7 @@ class ChatRenderer:
                 return placed
             if template.compiled.has_markers:
                 raise ChatDrop("turn_not_placed", "how the template renders a turn depends on its text")
-            found = place_turns(renderings, _wanted(given), self.options.rewritten_turns)
+            found = self._placed(renderings, given)
         except RewrittenTurn as turn:
             raise self._rewritten(turn) from None
         return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
@@ -237,7 +238,12 @@ class ChatRenderer:
         renderings = replace(self._renderings(shape), answer_at=partial(answer_at, owners))
         if len(shape.messages) > MOST_TURNS:
             return [place_many_turns(renderings, _wanted(shape), owners)]
-        return place_turns(renderings, _wanted(shape), self.options.rewritten_turns)
+        return self._placed(renderings, shape)
+
+    def _placed(self, renderings: Renderings, given: Conversation) -> list[TurnSample]:
+        wanted = _wanted(given)
+        others = (each for each, trains in enumerate(given.trained) if trains and each not in wanted)
+        return place_turns(renderings, wanted, self.options.rewritten_turns, max(others, default=-1))
 
     def _renderings(self, given: Conversation) -> Renderings:
         template = self._template(given)

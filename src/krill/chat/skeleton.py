@@ -317,8 +317,8 @@ def marked_turns(
     text: str, spans: Sequence[tuple[int, int]], owners: Sequence[Owner], messages: Sequence[Message]
 ) -> list[Turn]:
     """The turns of a skeleton that a template marks: each is the assistant's whose text it holds. One without
-    text is that of a message without text, if there are as many of both between the same texts; else
-    `ChatDrop`. Where no such message is, it belongs to the answer before it, or to the next."""
+    text is that of a message without text, if it can be told of which; else `ChatDrop`. Where no such message
+    is, it belongs to the answer before it, or to the next."""
     found = [(match.start(), owners[int(match[2])].message) for match in SENTINEL.finditer(text)]
     found = [(at, message) for at, message in found if message != _TOOLS]
     begins = [at for at, _ in found]
@@ -339,10 +339,11 @@ def marked_turns(
     for (before, after), some in empty.items():
         silent = [each for each in assistants if before < each < after and each not in rendered]
         if not silent:
-            nearest = before if before in assistants else next((n for n in assistants if n > before), before)
-            silent = [nearest] * len(some)
-        if len(silent) != len(some):
+            silent = [before if before in assistants else next((n for n in assistants if n > before), before)]
+        elif len(silent) != len(some) and (len(silent) > 1 or {before, after} & set(assistants)):
             raise ChatDrop("turn_not_placed", "the template marks turns without text")
+        if len(silent) == 1:
+            silent *= len(some)
         turns += [Turn(message, begin, end) for message, (begin, end) in zip(silent, some, strict=True)]
     return sorted(turns, key=lambda turn: turn.begin)
 

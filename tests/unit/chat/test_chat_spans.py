@@ -185,6 +185,27 @@ def test_unrolled_turns_have_texts_of_their_own(tmp_path: Path) -> None:
     assert b"<think>\nr" not in rendered[1].text
 
 
+def test_other_roles_are_trained_in_one_of_the_texts_alone(tmp_path: Path) -> None:
+    renderer = open_template(tmp_path, "qwen3", rewritten_turns="unroll")
+    thoughts = "<think>\n\n</think>\n\n"
+
+    def texts(*messages: Row) -> list[list[str]]:
+        rendered = renderer.render(
+            {"messages": list(messages)}, ChatFormat(roles_to_train=("user", "assistant"))
+        )
+        assert isinstance(rendered, list)
+        return [[chat.text[begin:end].decode() for begin, end in chat.trained] for chat in rendered]
+
+    def said(text: str) -> str:
+        return f"{text}<|im_end|>"
+
+    answers = [said(f"{thoughts}b"), said(f"{thoughts}d")]
+    asked = user("a"), assistant("b"), user("c")
+    assert texts(*asked, assistant("d")) == [[said("a"), answers[0]], [said("c"), answers[1]]]
+    assert texts(*asked, assistant("d", weight=0)) == [[said("a"), answers[0]], [said("c")]]
+    assert texts(*asked) == [[said("a"), answers[0]], [said("c")]]
+
+
 def test_an_answer_goes_on_from_the_prompt_with_or_without_thoughts(tmp_path: Path) -> None:
     messages = [user("a"), assistant("b", reasoning_content="r")]
     for name, with_thoughts in {
@@ -315,6 +336,8 @@ def test_an_answer_without_text_has_its_own_flags_where_a_template_marks_turns(t
         assert words(user("a"), assistant("b"), user(nothing), {**silent, "weight": 0}) == [f"b{end}"]
         assert words(user(nothing), silent, user(nothing), said, user("c"), silent) == [end, end]
         assert words(user("a"), said, user(nothing), silent, user(nothing), silent) == [end, end]
+    renderer = open_template(tmp_path / "phi3", "phi3_training")  # it marks its EOS by itself
+    assert words(user("a"), said, user("c"), silent) == ["<|end|>\n<|stop|>"]
 
 
 def test_marks_that_hold_several_turns_or_none_that_can_be_told_are_refused(tmp_path: Path) -> None:
@@ -343,6 +366,9 @@ def test_other_roles_are_trained_where_the_config_says(tmp_path: Path) -> None:
         unanswered = {"messages": [user("a")]}
         renderer = open_template(tmp_path / name, name)
         assert trained_texts(renderer, unanswered, roles_to_train=("user",)) == ["a<|im_end|>"]
+    for name in ("llama3", "llama3_training"):  # the stop token ends the text
+        renderer = open_template(tmp_path / name, name)
+        assert trained_texts(renderer, unanswered, roles_to_train=("user",)) == ["a<|eot_id|>"]
 
 
 def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_it(tmp_path: Path) -> None:
