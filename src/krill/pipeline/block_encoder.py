@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from krill import _native
 from krill.config import KrillConfig
 from krill.corpus import CorpusFile
+from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers
 from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
@@ -144,7 +145,7 @@ class BlockEncoder:
         if self.validation:
             hashes = _native.hash_documents(*text_buffers(batch.column("text")), _SPLIT_SEED)[:, 0]
             if self.chats is not None:  # the texts of one conversation stay together
-                positions = batch.column("position").to_numpy()
+                positions = as_numpy(batch.column("position"), "uint64")
                 _, first, row = np.unique(positions, return_index=True, return_inverse=True)
                 hashes = hashes[first[row]]
             outcomes[hashes < np.uint64(int(self.validation * 2**64))] = _SPLITS.index(VALIDATION)
