@@ -22,7 +22,7 @@ from jinja2.exceptions import SecurityError, TemplateError
 
 from krill.chat.control import ControlTokens, Guard, GuardFinder
 from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
-from krill.chat.many_turns import place_many_turns
+from krill.chat.many_turns import MOST_PLACED, place_many_turns
 from krill.chat.options import DEFAULT, TOOL_USE, ChatDrop, ChatFormat, ChatOptions, RendererSettings
 from krill.chat.sandbox import CompiledTemplate
 from krill.chat.skeleton import Owner, PlacedSample, Skeletons, answer_at, marked_turns
@@ -34,6 +34,7 @@ from krill.chat.spans import (
     Turn,
     TurnSample,
     place_turns,
+    too_many,
 )
 from krill.chat.stops import trained_spans
 from krill.errors import ConfigError, shown
@@ -215,6 +216,8 @@ class ChatRenderer:
             text, spans = template.compiled.render_marked(self._variables(template, given))
             if _as_marked(given):
                 return [PlacedSample(count, text, [Turn(-1, *span) for span in spans], None)]
+            if count > MOST_PLACED:
+                raise too_many(given.messages)
         else:
             text = self.text_of(given)
         renderings = self._renderings(given)
@@ -249,7 +252,13 @@ class ChatRenderer:
         template = self._template(given)
 
         def render(messages: Sequence[Message], prompt: bool, switch: Switch) -> str:
-            return self.text_of(given, messages, prompt, template, switch)
+            try:
+                return self.text_of(given, messages, prompt, template, switch)
+            except ChatDrop as drop:
+                if messages:
+                    raise
+                detail = f"it begins with an answer, and the template can't ask for one ({drop.detail})"
+                raise ChatDrop(drop.reason, detail) from None
 
         said = {*self.fixed, *given.kwargs}
         names = [name for name in template.compiled.switches if name not in said]

@@ -278,13 +278,18 @@ def test_turns_that_no_prompt_asks_for_are_counted(mode: str, tmp_path: Path) ->
     assert "message 2" in dropped.detail and "<think>" in dropped.detail
 
 
-def test_a_conversation_of_too_many_rewritten_turns_is_left_out(tmp_path: Path) -> None:
+def test_a_conversation_of_too_many_turns_to_be_looked_at_one_by_one_is_left_out(tmp_path: Path) -> None:
     renderer = open_template(tmp_path, "qwen3", rewritten_turns="unroll")
     rendered = renderer.render({"messages": turns(300)}, ChatFormat())
     assert isinstance(rendered, ChatDrop) and rendered.reason == "too_many_turns"
     for name in ("qwen2_5", "qwen2_5_training"):
         placed = open_template(tmp_path, name).render({"messages": turns(300)}, ChatFormat())
         assert isinstance(placed, list) and len(placed[0].trained) == 150
+    said = [*turns(4998), user("a"), assistant("b", weight=0)]
+    flagged = open_template(tmp_path, "qwen2_5_training").render({"messages": said}, ChatFormat())
+    assert isinstance(flagged, ChatDrop) and flagged.reason == "too_many_turns"
+    placed = open_template(tmp_path, "qwen2_5_training").render({"messages": turns(5000)}, ChatFormat())
+    assert isinstance(placed, list) and len(placed[0].trained) == 2500
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen2_5_training"])
@@ -390,6 +395,17 @@ def test_nothing_to_train_on_is_a_reason(tmp_path: Path) -> None:
     for messages in ([user("a")], [user("a"), assistant("b", weight=0)]):
         rendered = renderer.render({"messages": messages}, ChatFormat())
         assert isinstance(rendered, ChatDrop) and rendered.reason == "untrained"
+
+
+def test_an_answer_that_nothing_comes_before_is_a_reason_where_the_template_cant_ask_for_it(
+    tmp_path: Path,
+) -> None:
+    row = {"messages": [assistant("a"), user("b"), assistant("c")]}
+    rendered = open_template(tmp_path, "qwen2_5").render(row, ChatFormat())
+    assert isinstance(rendered, ChatDrop) and rendered.reason == "template_error"
+    assert "begins with an answer" in rendered.detail
+    row["messages"][0]["weight"] = 0
+    assert trained_texts(open_template(tmp_path, "qwen2_5"), row) == ["c<|im_end|>"]
 
 
 def test_a_message_that_the_template_leaves_out_is_a_reason(tmp_path: Path) -> None:
