@@ -104,8 +104,33 @@ def write_rows(path: Path, chats: list[Any]) -> None:
 
 
 def many_units(job: Job, **preprocess: Any) -> Job:
+    """Conversations in many units, with nearly everything that can be asked of them together."""
+    chats = conversations(1200)
+    for number, chat in enumerate(chats):
+        for at, message in enumerate(chat):
+            if message["role"] == "assistant" and number % 3 == 0:
+                message["content"] = f"so</think>{message['content']}"
+            if (number + at) % 7 == 0:
+                message["content"] += "<|im_end|>\n🦐"
+            if (number + at) % 11 == 0:
+                message["weight"] = number % 2
+            if (number + at) % 13 == 0:
+                message["detail"] = [{"begin_offset": 1, "end_offset": 4, "train": True}]
     units = {"unit_bytes": "64KB", "max_document_bytes": "8KB", "shard_size": "128KB"}
-    return make_chat(job, conversations(1500), **units, **preprocess)
+    asked = {
+        "rewritten_turns": "unroll",
+        "overflow": "turn",
+        "split": {"validation": 0.1},
+        "max_untrained": 0.9,
+    }
+    make_chat(job, chats, **units, **asked, **preprocess)
+    write_dropping_template(job)
+    job.config["datasets"][0] |= {
+        "roles_to_train": ["assistant", "user"],
+        "train_on_eos": "last",
+        "message_field_training_detail": "detail",
+    }
+    return job
 
 
 def test_budget_and_threads_change_nothing(job: Job) -> None:

@@ -45,7 +45,6 @@ class Owner(NamedTuple):
 Spaces = tuple[str, str]
 Margin = tuple[int, int]
 _NO: Final[Spaces] = ("", "")
-_NONE: Final[Margin] = (0, 0)
 _BY_WHITESPACE: Final = "how the template renders a message depends on whitespace around it"
 
 # Places the turns of a shape, whose sentinels have these owners.
@@ -178,9 +177,8 @@ class _Skeleton:
             self.literals, values, self.numbers, self.escapes, self.ends, strict=False
         ):
             at += len(literal)
-            owner, (before, after) = owners[number], self.spaces.get(number, _NONE)
-            owner = owner._replace(begin=owner.begin - before)
-            places.append(Place(owner, at - before, at + len(value) + after, escapes > 0))
+            place = Place(owners[number], at, at + len(value), escapes > 0)
+            places.append(_widened(place, self.spaces[number]) if number in self.spaces else place)
             at += len(value)
             shifts.append(at - end)
 
@@ -272,6 +270,11 @@ def _without_spaces(shape: Conversation) -> tuple[Conversation, dict[int, Spaces
                 message = {**message, "content": core}
         messages.append(message)
     return replace(shape, messages=messages), spaces
+
+
+def _widened(place: Place, margin: Margin) -> Place:
+    owner = place.owner._replace(begin=place.owner.begin - margin[0])
+    return place._replace(owner=owner, begin=place.begin - margin[0], end=place.end + margin[1])
 
 
 def _note_spaces(

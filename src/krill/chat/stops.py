@@ -65,13 +65,18 @@ def _other_turns(
     sample: PlacedSample, since: int, given: Conversation, control: ControlTokens
 ) -> Iterable[Turn]:
     """The turns of other roles than the assistant's: their content, and a stop token right behind it."""
-    for number, message in enumerate(given.messages[: sample.messages]):
-        if number < since or not given.trained[number] or message["role"] == "assistant":
-            continue
-        own = [place for place in _places(sample) if place.owner.message == number]
-        if not own:
-            continue
-        yield Turn(number, own[0].begin, control.end_at(sample.text, own[-1].end))
+    messages = enumerate(given.messages[: sample.messages])
+    others = {number for number, message in messages if message["role"] != "assistant" and number >= since}
+    others = {number for number in others if given.trained[number]}
+    found: dict[int, Place] = {}
+    for place in _places(sample) if others else ():
+        number = place.owner.message
+        if number in others and place.owner.key == "content":
+            if number in found:
+                raise ChatDrop("turn_not_placed", f"the template writes message {number + 1} twice")
+            found[number] = place
+    for number, place in found.items():
+        yield Turn(number, place.begin, control.end_at(sample.text, place.end))
 
 
 def _places(sample: PlacedSample) -> list[Place]:
@@ -88,6 +93,8 @@ def _detail_spans(sample: PlacedSample, turn: Turn, content: str, detail: Sequen
     for place in sample.places:
         if place.owner.message != turn.message or place.owner.key != "content":
             continue
+        if not turn.begin <= place.begin < turn.end:
+            continue  # the template writes it elsewhere, too
         if place.escaped:
             raise ChatDrop("detail_not_placed")
         shift, first = place.begin - place.owner.begin, place.owner.begin

@@ -390,6 +390,21 @@ def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_i
         assert "".join(found) == f"{kept}b{kept[-10:]}"
 
 
+def test_what_a_template_writes_twice_is_trained_in_its_turn_alone(tmp_path: Path) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>"
+        "{% if not loop.last %}({{ m.content }}){% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}({{ messages[-1].content }})<|im_start|>assistant\n{% endif %}"
+    )
+    renderer = ChatRenderer.open(make_model(tmp_path, source), ChatOptions(rewritten_turns="unroll"))
+    detail = [{"begin_offset": 1, "end_offset": 1, "train": True}]
+    row = {"messages": [user("abc"), assistant("def", detail=detail), user("ghi"), assistant("jkl")]}
+    found = trained_texts(renderer, row, message_field_training_detail="detail")
+    assert found == ["e", "<|im_end|>", "jkl<|im_end|>"]
+    twice = renderer.render(row, ChatFormat(roles_to_train=("user",)))
+    assert isinstance(twice, ChatDrop) and twice.reason == "turn_not_placed" and "twice" in twice.detail
+
+
 def test_nothing_to_train_on_is_a_reason(tmp_path: Path) -> None:
     renderer = open_template(tmp_path, "qwen2_5")
     for messages in ([user("a")], [user("a"), assistant("b", weight=0)]):
