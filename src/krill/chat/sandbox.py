@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import wraps
+from itertools import islice
 from typing import Any, Final
 
 import jinja2
@@ -30,6 +31,8 @@ from krill.errors import ConfigError, KrillError
 
 Span = tuple[int, int]
 
+MOST_TOKENS: Final = 20_000
+"""Of a template as Jinja reads it. Gemma 4's has 4,112; compiling one takes 3 KB for each, at most."""
 # A template of gpt-oss takes 60 steps a message; some look at all later messages from each.
 MOST_STEPS: Final = 4_000_000
 # A round of a loop takes 0.1 us, a call of a macro 2.
@@ -242,6 +245,17 @@ class CompiledTemplate:
 
     def __init__(self, source: str, date: datetime | None, most: int) -> None:
         self.environment = Environment(date, most)
+        try:
+            self._compile(source)
+        except (RecursionError, MemoryError):  # Python's parser says the latter
+            raise TemplateError("it is nested too deeply") from None
+        except (SyntaxError, ValueError) as error:  # of the code that Jinja makes of a template
+            raise TemplateError(str(error)) from None
+
+    def _compile(self, source: str) -> None:
+        tokens = self.environment.lexer.tokeniter(source, None)
+        if next(islice(tokens, MOST_TOKENS, None), None) is not None:
+            raise TemplateError(f"it has more than {MOST_TOKENS:,} names, signs and texts")
         tree = self.environment.parse(source)
         self.has_markers = syntax.has_marks(tree)
         # Where the text is collected before it is written, what was written so far does not tell its place.
