@@ -105,19 +105,19 @@ def _beside(folder: Path) -> dict[str, str]:
     more = sorted((folder / "additional_chat_templates").glob("*.jinja"))
     if file.is_file() or more:
         own = [(DEFAULT, file)] if file.is_file() else []
-        found: dict[str, str] = {}
+        read: dict[str, str] = {}
         for name, path in [*own, *((path.stem, path) for path in more)]:
-            found[name] = _read(path)
-            _check_size(found, folder)
-        return found
+            read[name] = _read(path)
+            _check_size(read, folder)
+        return read
     value = tokenizer_settings(folder, "tokenizer_config.json").get("chat_template")
     if isinstance(value, str):
         value = {DEFAULT: value}
     elif isinstance(value, list):
         value = {
-            name: each.get("template")
+            each["name"]: each.get("template")
             for each in value
-            if isinstance(each, dict) and isinstance(name := each.get("name"), str)
+            if isinstance(each, dict) and isinstance(each.get("name"), str)
         }
     if not isinstance(value, dict):
         return {}
