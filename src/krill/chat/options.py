@@ -39,6 +39,7 @@ REASONS: Final[Mapping[str, str]] = {
     "bad_template_kwargs": "chat_template_kwargs that are not an object",
     "bad_training_flag": "a flag or span that says what to train on and can't be read",
     "invalid_unicode": "text that is not Unicode",
+    "bad_value": "a value that can't be read, as a number of thousands of digits",
     "too_deep": "values inside of values, too many times",
     "template_error": "the template refused the conversation",
     "template_too_long": "the template wrote more than max_document_bytes",
