@@ -41,7 +41,6 @@ _MOST_ROWS: Final = 500
 _LONGEST_VALUE: Final = 300
 _RATES: Final = 50
 _ALWAYS: Final = "always"
-_OLDER: Final = "it was made by a version that did not keep this"
 
 
 def status_notes(run: ReportedRun) -> list[Part]:
@@ -71,7 +70,8 @@ def fault_notes(run: ReportedRun) -> list[Part]:
     """Figures that the sections wanted and did not find: known once they are made."""
     if run.state == "unfinished":
         return []
-    return [Note(f"The run's manifest: {fact}.", warns=True) for fact in run.figures.notes]
+    facts = "; ".join(run.figures.notes)
+    return [Note(f"The run's files are not as they should be: {facts}.", warns=True)] if facts else []
 
 
 def run_facts(run: ReportedRun) -> list[tuple[str, str]]:
@@ -145,13 +145,19 @@ def budget_notes(run: ReportedRun) -> list[Part]:
 def _memory_chart(run: ReportedRun, limit: int | None, predicted: int | None) -> Part:
     samples = list(timeline_samples(run.timeline))
     if not samples:
-        return Note(f"There is no chart of memory over time: {_OLDER}.")
+        return Note(f"There is no chart of memory over time: {_why_missing(run)}.")
     levels = [] if limit is None else [ReferenceLine(f"budget {format_size(limit)}", limit)]
     levels += [] if predicted is None else [ReferenceLine(f"predicted {format_size(predicted)}", predicted)]
     lines = [Line("memory held", [(at, held) for at, held, _ in samples])]
     planned = _planned(run, [at for at, *_ in samples])
     lines += [planned] if any(value is not None for _, value in planned.points) else []
     return line_chart("Memory over time", lines, SECONDS, BYTES, levels=levels, spans=_spans(run.timeline))
+
+
+def _why_missing(run: ReportedRun) -> str:
+    if run.state == "unfinished":
+        return "the run had not kept any of it yet, which it does every ten seconds"
+    return "it was made by a version that did not keep this"
 
 
 def _planned(run: ReportedRun, places: Sequence[float]) -> Line:
@@ -256,7 +262,9 @@ def time_section(run: ReportedRun) -> PageSection:
         columns = ("stage", "seconds", "share of all", "bytes", "rate", "documents", "tokens", "predicted")
         section.parts.append(Table("Where the seconds went", columns, rows))
     chart = _throughput(run)
-    section.parts += [chart] if chart is not None else [Note(f"There is no throughput over time: {_OLDER}.")]
+    section.parts += [chart] if chart is not None else [
+        Note(f"There is no throughput over time: {_why_missing(run)}.")
+    ]
     return section
 
 

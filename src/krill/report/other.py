@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from krill.report.common import overview_section, resource_sections
+from krill.report.figures import Figures
 from krill.report.parts import PageSection, Part, Table, bar, count, number_text, size
 from krill.report.runs import ReportedRun
 
@@ -56,6 +57,12 @@ def _described(name: str) -> str:
     return _MEANINGS.get(name, name.replace("_", " ")).replace("`", "")
 
 
+def _first(file: Figures, *names: str) -> int | None:
+    """The first of these figures that a file has."""
+    counts = (file.count(name, wanted=False) for name in names)
+    return next((found for found in counts if found is not None), None)
+
+
 def _files(run: ReportedRun) -> list[Part]:
     """What was written."""
     files = run.figures.inners("files", wanted=False)
@@ -65,7 +72,7 @@ def _files(run: ReportedRun) -> list[Part]:
         (
             file.text("file", wanted=False) or "?",
             file.text("split", wanted=False) or "-",
-            count(file.count("rows", wanted=False)),
+            count(_first(file, "rows", "lines", "documents")),
             count(file.count("tokens", wanted=False)),
             size(written),
             bar(written, most),
@@ -73,5 +80,5 @@ def _files(run: ReportedRun) -> list[Part]:
         for file, written in zip(files, sizes, strict=True)
     ][:_MOST_FILES]
     left = f"{len(files) - _MOST_FILES:,} more are left out." if len(files) > _MOST_FILES else ""
-    columns = ("file", "split", "rows", "tokens", "bytes", "as a bar")
+    columns = ("file", "split", "rows or lines", "tokens", "bytes", "as a bar")
     return [Table("Files that were written", columns, rows, note=left)] if rows else []
