@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from krill.dedup.largest import MOST_CLUSTERS, MOST_DOCUMENTS
 
 MOST_COUNTED: Final = 1 << 13
+LEAST_COPIES: Final = 3
+"""Documents of a group that is shown: a pair is an example like any other."""
 # Bits of a hash by which most others are told apart from those that are counted.
 _BITS: Final = 20
 
@@ -30,12 +32,14 @@ Blocks = Callable[[], Iterator[tuple[NDArray[np.uint64], NDArray[np.bool_]]]]
 
 
 def largest_copies(blocks: Blocks, most_counted: int = MOST_COUNTED) -> list[tuple[int, list[int]]]:
-    """The size of each group whose first document is kept, and the numbers of its first documents."""
+    """The size of each group of at least `LEAST_COPIES` whose first document is kept, and the numbers of its
+    first documents."""
     hashes, forgotten = _frequent(blocks, most_counted)
     if not len(hashes):
         return []
     dropped, firsts = _counted(blocks, hashes)
-    certain = np.flatnonzero((dropped > forgotten) & (firsts[:, 0] >= 0))
+    least = max(forgotten, LEAST_COPIES - 2)
+    certain = np.flatnonzero((dropped > least) & (firsts[:, 0] >= 0))
     ordered = certain[np.lexsort((firsts[certain, 0], -dropped[certain]))][:MOST_CLUSTERS]
     return [
         (int(dropped[group]) + 1, [int(number) for number in firsts[group] if number >= 0])

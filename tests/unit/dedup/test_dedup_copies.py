@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from krill.dedup.copies import MOST_COUNTED, Blocks, largest_copies
+from krill.dedup.copies import LEAST_COPIES, MOST_COUNTED, Blocks, largest_copies
 from oracles.dedup import reference_largest
 from properties import tried
 
@@ -37,7 +37,8 @@ def blocks_of(documents: Sequence[int], seen: int, size: int) -> Blocks:
 
 
 def expected(documents: Sequence[int], seen: int) -> list[tuple[int, list[int]]]:
-    return [(size, list(first)) for size, first in reference_largest(first_of(documents), seen)]
+    found = reference_largest(first_of(documents), seen)
+    return [(size, list(first)) for size, first in found if size >= LEAST_COPIES]
 
 
 MANY = st.lists(st.integers(0, 59), max_size=400)
