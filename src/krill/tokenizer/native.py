@@ -161,7 +161,7 @@ def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native
         added=[_added(token, spec.normalizer) for token in spec.added],
         decoded=_decoded(spec),
         pre_tokenizer=spec.pre_tokenizer,
-        unmarked=unmarked and (unmarked.normalizer, unmarked.pre_tokenizer),
+        unmarked=None if unmarked is None else (unmarked.normalizer, unmarked.pre_tokenizer),
         prefix=list(spec.post.prefix),
         suffix=list(spec.post.suffix),
         trims_offsets=spec.post.trims_offsets,
