@@ -345,11 +345,9 @@ class PreTokenizerStep:
     @staticmethod
     def fixed_length(length: int) -> PreTokenizerStep: ...
     @staticmethod
-    def rewrite(
-        replacement: str, prefix: str, where: str, takes_spaces: bool = False
-    ) -> PreTokenizerStep:
-        """Replaces spaces in each piece, then puts a prefix in front `always`, `first` or `never`, unless it is
-        there; with `takes_spaces` a space is as good."""
+    def rewrite(replacement: str, prefix: str, where: str, takes_spaces: bool = False) -> PreTokenizerStep:
+        """Replaces spaces in each piece, then puts a prefix in front `always`, `first` or `never`, unless it
+        is there; with `takes_spaces` a space is as good."""
 
     @staticmethod
     def letters() -> PreTokenizerStep:
@@ -397,9 +395,9 @@ class Encoder:
     The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
     word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
     normalized. An id that is `decoded` becomes the text there in place of its own, and may be special then.
-    Without a `pre_tokenizer` each section is a word. `unmarked` are the steps to the same words with spaces in
-    the place of U+2581, for a model that reads them so; offsets are found without. `cache_bytes` is the size of
-    each worker's cache of words.
+    Without a `pre_tokenizer` each section is a word. `unmarked` are the steps to the same words with spaces
+    in the place of U+2581, for a model that reads them so; offsets are found without. `cache_bytes` is the
+    size of each worker's cache of words.
     """
 
     def __init__(
