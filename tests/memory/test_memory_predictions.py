@@ -21,7 +21,7 @@ USUAL = [
     Cell("preprocess", "jsonl", 50, 1, "both", config=SETTINGS["both"]),
     # A document that no sample of blocks has.
     *(
-        Cell("preprocess", f"jsonl{LONG}8 MB", 24, threads, name, config=setting)
+        Cell("preprocess", f"jsonl{LONG}20 MB", 24, threads, name, config=setting)
         for threads, (name, setting) in enumerate(list(LONG_SETTINGS.items())[2:], start=1)
     ),
     *(Cell("preprocess", f"{format}{LONG}20 MB", 24, 2, "tokens") for format in ("jsonl.gz", "arrow")),

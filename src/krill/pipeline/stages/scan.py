@@ -68,9 +68,8 @@ def scan_needs(sizing: Sizing) -> Iterator[Need]:
     settings = sizing.config.preprocess
     usual = long = 6
     if settings.filters:
-        alone = sizing.threads == 1
-        one_at_a_time, several = (4, 8) if alone else (6, 10)
-        usual, long = 3, one_at_a_time if judges_words(settings) else several
+        several = 8 if sizing.threads == 1 else 10
+        usual, long = 3, 4 if judges_words(settings) else several
 
     def expected(nbytes: int) -> int:
         return (usual if nbytes <= sizing.block else long) * sizing.unfolded(nbytes) // 4 + MB // 2
