@@ -57,6 +57,8 @@ LONG_SETTINGS: dict[str, dict[str, Any]] = {
     "MinHash, language, repetition": {"dedup": "minhash", "filters": FILTERS[:2]},
 }
 LONG_DOCUMENTS = (4, 8, 20)
+# Not CSV, where a row may be twice as long as a document.
+LONG_FORMATS = ("txt", "json", "parquet", "arrow", "jsonl.gz", "jsonl.zst")
 VOCABULARIES = (1_000, 32_000)
 
 
@@ -87,8 +89,11 @@ def preprocess_cells(largest: int) -> Iterator[Cell]:
             yield Cell("preprocess", "jsonl", size, threads, name, config=setting)
     for memory in ("200MB", "256MB", "512MB"):
         yield Cell("preprocess", "jsonl", sizes[-1], 2, "both", memory, SETTINGS["both"])
+    size = min(50, sizes[-1])
     for long, (name, setting), threads in product(LONG_DOCUMENTS, LONG_SETTINGS.items(), (1, 2)):
-        yield Cell("preprocess", f"jsonl{LONG}{long} MB", min(50, sizes[-1]), threads, name, config=setting)
+        yield Cell("preprocess", f"jsonl{LONG}{long} MB", size, threads, name, config=setting)
+    for format, threads in product(LONG_FORMATS, (1, 2)):
+        yield Cell("preprocess", f"{format}{LONG}{LONG_DOCUMENTS[-1]} MB", size, threads, "tokens")
 
 
 def tokenizer_cells(largest: int) -> Iterator[Cell]:
@@ -136,13 +141,13 @@ def corpus_of(cell: Cell, folder: Path) -> Path:
     path = folder / f"{cell.size}{'-' if long else ''}{long}.{kind}"
     if path.exists():
         return path
-    if long:
+    if long and kind == "jsonl":
         return with_long_document(path, kind, int(long.split()[0]) * MB, cell.size)
     if kind == "txt-words":
         return grow_text(path, cell.size * MB)
     if kind == "jsonl":
         return grow_jsonl(path, cell.size * MB)
-    lines = corpus_of(Cell("preprocess", "jsonl", cell.size, 1, ""), folder)
+    lines = corpus_of(Cell("preprocess", f"jsonl{LONG}{long}" if long else "jsonl", cell.size, 1, ""), folder)
     write(lines, path, kind)
     return path
 

@@ -51,8 +51,9 @@ class RowBuilder {
     nulls_.append_repeated(1, count);
   }
 
-  // Hands the finished rows over; the open value goes on in fresh memory.
+  // Hands the finished rows over; the open value goes on in fresh memory, unless there are none.
   Rows take() {
+    if (rows() == 0) return none();
     GrowingBuffer<uint8_t> open;
     open.append(open_data(), open_size());
     GrowingBuffer<int64_t> offsets;
@@ -66,6 +67,13 @@ class RowBuilder {
   }
 
  private:
+  static Rows none() {
+    Rows taken;
+    taken.offsets.push_back(0);
+    taken.shrink_to_fit();
+    return taken;
+  }
+
   GrowingBuffer<int64_t> offsets_;
   GrowingBuffer<uint8_t> bytes_;
   GrowingBuffer<uint8_t> nulls_;

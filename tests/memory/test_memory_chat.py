@@ -88,6 +88,30 @@ def test_ten_times_the_conversations_take_hardly_more(
     assert own[1] <= 1.3 * own[0]
 
 
+@pytest.mark.parametrize("turns", [8, 30])
+def test_a_text_for_each_turn_holds_what_is_predicted(fresh_krill: Any, tmp_path: Path, turns: int) -> None:
+    """Such a row makes several texts, also in the sample of the input."""
+    chance, source = random.Random(7), tmp_path / "rows.jsonl"
+
+    def text(words: int) -> str:
+        return " ".join("".join(chance.choices("abcdefgh", k=chance.randint(2, 9))) for _ in range(words))
+
+    with source.open("w") as file:
+        while file.tell() < 230_000:
+            asked = [{"role": "user", "content": text(30)} for _ in range(turns)]
+            said = [{"role": "assistant", "content": f"{text(60)}</think>{text(60)}"} for _ in range(turns)]
+            messages = [message for pair in zip(asked, said, strict=True) for message in pair]
+            file.write(json.dumps({"messages": messages}) + "\n")
+    config = write_config(tmp_path, source, "plain", rewritten_turns="unroll", sequence_len=65_536)
+    template = tmp_path / "plain.jinja"
+    shortened = "(m.content if loop.last else m.content.split('</think>')[-1])"
+    template.write_text(PLAIN.replace("m.content", shortened))
+    outcome = fresh_krill("preprocess", config, "--memory", "500MB", "--threads", "2", "--json", "--quiet")
+    assert outcome.code == 0, outcome.err
+    assert outcome.result["documents"]["kept"] == turns * len(source.read_bytes().splitlines())
+    assert 0.8 <= outcome.peak / outcome.result["budget"]["predicted_peak"] <= 1.0
+
+
 @pytest.mark.parametrize("template", ["chatml", "plain"])
 def test_an_estimate_is_what_the_run_then_takes(
     fresh_krill: Any, chats: list[Path], tmp_path: Path, template: str

@@ -21,9 +21,10 @@ USUAL = [
     Cell("preprocess", "jsonl", 50, 1, "both", config=SETTINGS["both"]),
     # A document that no sample of blocks has.
     *(
-        Cell("preprocess", f"jsonl{LONG}8 MB", 24, threads, name, config=setting)
+        Cell("preprocess", f"jsonl{LONG}20 MB", 24, threads, name, config=setting)
         for threads, (name, setting) in enumerate(list(LONG_SETTINGS.items())[2:], start=1)
     ),
+    *(Cell("preprocess", f"{format}{LONG}20 MB", 24, 2, "tokens") for format in ("jsonl.gz", "arrow")),
     Cell("preprocess", "parquet", 7, 1, "tokens"),
     Cell("preprocess", "csv", 7, 2, "tokens"),
     Cell("preprocess", "jsonl", 1, 1, "MinHash, filters", config=SETTINGS["MinHash, filters"]),

@@ -88,12 +88,16 @@ class Plan:
         return any(share.name == name for share in self.shares)
 
     def expecting(self, needs: Sequence[Need]) -> Plan:
-        """The same shares, with what is known meanwhile of how much of each this input will touch."""
+        """The same, with what is known meanwhile of how much of each share this input will touch, and no
+        share larger than is useful for it."""
         known = {need.name: need for need in needs if need.expected is not None}
 
         def update(share: Share) -> Share:
             need = known.get(share.name)
-            return share if need is None else replace(share, expected=need.expected_of(share.size))
+            if need is None:
+                return share
+            size = min(share.size, max(need.minimum, need.useful)) if need.useful else share.size
+            return replace(share, size=size, expected=need.expected_of(size))
 
         return replace(self, shares=tuple(map(update, self.shares)))
 

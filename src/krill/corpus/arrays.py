@@ -83,6 +83,12 @@ def pick_rows(batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
+def repeat_rows(batch: pa.RecordBatch, counts: npt.NDArray[np.integer]) -> pa.RecordBatch:
+    """Each row as often as `counts` says."""
+    rows = [row for at, count in enumerate(counts.tolist()) for row in [batch.slice(at, 1)] * count]
+    return pa.concat_batches(rows) if rows else batch.slice(0, 0)
+
+
 def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The bytes of each row, all columns together."""
     batch.validate()  # that offsets and null flags are there, which are read natively

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from krill.corpus.arrays import PLAIN_STRINGS
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
+from krill.corpus.buffers import text_buffers
 from krill.corpus.checks import as_carried, carried_schema, check_batch, check_columns
 from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
-from krill.corpus.rows import MEASURED_ROWS, bounded_slices, decode_dictionaries, wanted_columns
+from krill.corpus.rows import MEASURED_ROWS, bounded_slices, decode_dictionaries, large_text, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
 from krill.errors import InputError
 
@@ -113,20 +114,49 @@ class ArrowReader:
         return self._text_type in PLAIN_STRINGS
 
     def _mapped_slices(self, chunk: int) -> Iterator[pa.RecordBatch]:
+        rows, mapped = self._map(chunk)
+        for start in range(0, rows.num_rows, MEASURED_ROWS):
+            checked = rows.slice(start, MEASURED_ROWS)
+            with input_errors(self._file):
+                check_columns(checked.columns)
+            for piece in bounded_slices(checked, self._limits.block_bytes):
+                if not self._goes_in_pieces(piece):
+                    piece = pa.ipc.read_record_batch(piece.serialize(), piece.schema)  # in memory of its own
+                    mapped.madvise(mmap.MADV_DONTNEED)
+                yield as_carried(piece, self.schema)
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _map(self, chunk: int) -> tuple[pa.RecordBatch, mmap.mmap]:
+        """A batch whose buffers are in the file, not yet checked but for where they are."""
         start, end = self._range(chunk)
         with input_errors(self._file), open(self._file.location, "rb") as opened:
             mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             message = pa.py_buffer(mapped).slice(start, end - start)
             rows = pa.ipc.read_record_batch(message, self._stored_schema).select(self._columns)
             rows.validate()
-        for start in range(0, rows.num_rows, MEASURED_ROWS):
-            checked = rows.slice(start, MEASURED_ROWS)
-            with input_errors(self._file):
-                check_columns(checked.columns)
-            for piece in bounded_slices(checked, self._limits.block_bytes):
-                copy = pa.ipc.read_record_batch(piece.serialize(), piece.schema)  # in memory of its own
-                yield as_carried(copy, self.schema)
+        return rows, mapped
+
+    def long_rows(self, step: int) -> Iterator[tuple[int, int]]:
+        """About where texts longer than a block are, in those mapped batches that a grid of `step` meets."""
+        line = 0
+        for chunk in range(len(self._batches)):
+            start, end = self._range(chunk)
+            if end <= line or self._batches["bytes"][chunk] <= self._limits.block_bytes:
+                continue
+            line = max(line, start) + step
+            if self._can_map(chunk) and not self._file.source.row_columns:
+                rows, mapped = self._map(chunk)
+                offsets, _ = text_buffers(large_text(rows.column(self._file.source.text_column)))
+                for row in np.flatnonzero(np.diff(offsets) > self._limits.block_bytes).tolist():
+                    yield start + int(offsets[row] - offsets[0]), start + int(offsets[row + 1] - offsets[0])
                 mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _goes_in_pieces(self, rows: pa.RecordBatch) -> bool:
+        """Whether it is one row that is copied in pieces anyway, before the next one is asked for."""
+        if rows.num_rows > 1 or self._file.source.row_columns:
+            return False
+        text = rows.column(self._file.source.text_column)
+        return bool(text.nbytes > self._limits.block_bytes + self._limits.max_document_bytes)
 
     def _refuse_more_rows_than_bytes(self) -> None:
         """A text takes a byte at least, and rows are counted on long before they are read."""

@@ -251,6 +251,11 @@ class RangedFile(ABC):
             self._file, self._blocks(wanted.start, self._stop if wanted.end is None else wanted.end)
         )
 
+    def long_records(self, step: int) -> Iterator[tuple[int, int]]:
+        """Where records longer than a block are that reach over a line of a grid of `step`, in order; none
+        where that can't be seen without reading all of it."""
+        return iter(())
+
     @abstractmethod
     def _ranges(self) -> Iterator[FileRange]: ...
 

@@ -48,6 +48,9 @@ class ChunkReader(Protocol):
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
         """The wanted columns of a chunk, in bounded batches if the format allows."""
 
+    def long_rows(self, step: int) -> Iterator[tuple[int, int]]:
+        """About where texts longer than a block are, as far as the places of a grid show them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkBlock(FileBlock):
@@ -73,6 +76,9 @@ class RangedRows(RangedFile):
     @property
     def size(self) -> int:
         return sum(int(self._chunks.bytes[chunk]) for chunk in self._wanted(self._file.start, self._stop))
+
+    def long_records(self, step: int) -> Iterator[tuple[int, int]]:
+        return self._reader.long_rows(step)
 
     def _ranges(self) -> Iterator[FileRange]:
         """Whole chunks up to `unit_bytes`, at least one each."""

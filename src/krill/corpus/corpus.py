@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from krill.budget import Need
 from krill.corpus.blocks import SizedBlock, gathered
-from krill.corpus.byte_files import RangedBytes
 from krill.corpus.documents import MAX_FILES, Block, FileRange, Start, Unit, UnitEnd
 from krill.corpus.file_table import FileTable, Fingerprints
 from krill.corpus.fingerprint import content_digest
@@ -111,8 +110,8 @@ class Corpus:
         return max((file.source.max_page_bytes for file in self.files if file.format in PAGES), default=0)
 
     def long_records(self) -> LongRecords:
-        """Records of plain text and JSON lines that are longer than a block, as far as two thousand places
-        show them; those of files that can't be read from any place are not known."""
+        """Records of plain text, JSON lines and Arrow that are longer than a block, as far as two thousand
+        places show them; those of files that can't be read from any place are not known."""
         block = self._limits.block_bytes
         step = max(block, sum(file.bytes for file in self.files if not file.sequential) // _PROBES)
         return gather_long(self._long_records(step), step, block, self._limits.max_document_bytes)
@@ -122,11 +121,15 @@ class Corpus:
         before = 0
         for file in self.files:
             if not file.sequential and file.bytes > self._limits.block_bytes:
-                ranged = self._openers.ranged(file)
-                if isinstance(ranged, RangedBytes):
-                    for start, end in ranged.long_records(step):
-                        yield before + start, before + end
+                for start, end in self._openers.ranged(file).long_records(step):
+                    yield before + start, before + end
             before += file.bytes
+
+    @property
+    def longest_mapped(self) -> int:
+        """Bytes of the longest row of Arrow files, if it is not copied as a whole."""
+        whole = self.long_records().whole
+        return whole if whole > self._limits.block_bytes + self._limits.max_document_bytes else 0
 
     @property
     def columns(self) -> int:

@@ -24,6 +24,8 @@ class LongRecords:
     """Documents of them that follow each other with less than a block between, at the most."""
     bytes: int = 0
     """Of these documents."""
+    whole: int = 0
+    """Bytes of the longest record, which may give several documents."""
 
 
 NO_LONG_RECORDS: Final = LongRecords()
@@ -34,9 +36,10 @@ def gather_long(
 ) -> LongRecords:
     """What rising `places` of long records, from and to, amount to; those that are no further `apart` are in
     work at once. One above `max_document_bytes` becomes several documents, all but the last of that size."""
-    longest = together = most = documents = size = last = 0
+    longest = whole_record = together = most = documents = size = last = 0
     for start, end in places:
-        longest = max(longest, min(end - start, max_document_bytes))
+        whole_record = max(whole_record, end - start)
+        longest = min(whole_record, max_document_bytes)
         whole, rest = divmod(end - start, max_document_bytes)
         if start - last > apart:
             documents = size = 0
@@ -44,4 +47,4 @@ def gather_long(
         size += end - start
         together, most = max((together, most), (documents, size))
         last = end
-    return LongRecords(longest, together, most)
+    return LongRecords(longest, together, most, whole_record)

@@ -130,6 +130,10 @@ class ParquetReader:
         longest = max((int(row_bytes(batch).max(initial=0)) for batch in batches), default=0)
         return longest if longest > self._limits.block_bytes else 0
 
+    def long_rows(self, step: int) -> Iterator[tuple[int, int]]:
+        """None are known besides those that `whole_bytes` counts."""
+        return iter(())
+
     def read(self, first: int, stop: int) -> pa.RecordBatch:
         with self._footers.open(self._file) as opened, input_errors(self._file):
             self._check_pages(first, stop)

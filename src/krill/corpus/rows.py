@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import PLAIN_STRINGS, as_arrow, row_bytes
+from krill.corpus.arrays import PLAIN_STRINGS, as_arrow, repeat_rows, row_bytes
 from krill.corpus.blocks import FileBlock, ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.checks import cast, valid_strings
@@ -121,7 +121,7 @@ def split_row(limits: Limits, row: pa.RecordBatch) -> Iterator[Documents]:
 
 def _pieces(row: pa.RecordBatch, reader: _native.TextReader) -> Documents:
     offsets, data, _, starts, _, counts = reader.take()
-    others = row.select(row.schema.names[1:]).take(as_arrow(np.zeros(len(starts), np.int64)))
+    others = repeat_rows(row.select(row.schema.names[1:]), np.array([len(starts)]))
     batch = pa.RecordBatch.from_arrays([text_column(offsets, data), *others.columns], names=row.schema.names)
     return Documents(batch, _nonzero(counts))
 

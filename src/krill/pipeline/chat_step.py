@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from krill.chat import REASONS, ChatDrop, ChatFormat, ChatRenderer, RenderedChat
 from krill.chat.blocks import Outcome, decode_answer, encode_request, render_row
-from krill.corpus.arrays import as_arrow, pick_rows
+from krill.corpus.arrays import pick_rows, repeat_rows
 from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents, file_and_offset
 from krill.corpus.formats import CorpusFile, Format
@@ -141,7 +141,7 @@ def _with_rendered(documents: Documents, numbers: NDArray[np.int64], made: list[
     batch = documents.batch
     others = batch.remove_column(batch.schema.get_field_index("text"))
     if (numbers > 1).any():
-        others = others.take(as_arrow(np.repeat(np.arange(len(numbers)), numbers)))
+        others = repeat_rows(others, numbers)
     elif len(made) < len(numbers):
         others = pick_rows(others, numbers == 1)
     text = _texts([chat.text for chat in made])

@@ -16,6 +16,7 @@ from krill.budget import Meter, Plan
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.pipeline.disk import DiskCap
+from krill.pipeline.needs import block_nbytes
 from krill.storage import CommitLog
 from krill.storage.commits import RunPaths
 from krill.storage.input_file import ClosedOnExit
@@ -134,9 +135,11 @@ class Context(ClosedOnExit):
         work: Callable[[Item], Block],
         *,
         in_flight: int,
-        size: Callable[[Item], int],
+        nbytes: Callable[[Item], int],
+        cost: Callable[[int], int],
     ) -> None:
-        """Make a unit of each group, of what `work` gives for its items, and commit all in order.
+        """Make a unit of each group, of what `work` gives for its items, and commit all in order; an item of
+        so many `nbytes` is held at a `cost` of the bytes in flight.
 
         Each is committed while the next is being made: to sync a unit takes a tenth of its time. What was
         made and could not be committed is aborted.
@@ -146,7 +149,9 @@ class Context(ClosedOnExit):
 
         def made() -> Iterator[UnitWriter[Block]]:
             unit: UnitWriter[Block] | None = None
-            for group, result in self._map_grouped(work, groups, in_flight=in_flight, size=size):
+            for group, result in self._map_grouped(
+                work, groups, in_flight=in_flight, nbytes=nbytes, cost=cost
+            ):
                 if unit is None:
                     unit = begin(group)
                     recent.append(unit)
@@ -156,6 +161,7 @@ class Context(ClosedOnExit):
                 else:
                     unit.add(result)
                     self.progress.advance(result.bytes_read)
+                del result  # not to be held while the next block is read
 
         commits = ordered_map(
             lambda unit: unit.commit(), made(), threads=1, bytes_in_flight=_IN_COMMIT, size=lambda _: 1
@@ -196,9 +202,11 @@ class Context(ClosedOnExit):
         groups: Iterable[tuple[Group, Iterable[Item]]],
         *,
         in_flight: int,
-        size: Callable[[Item], int],
+        nbytes: Callable[[Item], int],
+        cost: Callable[[int], int],
     ) -> Iterator[tuple[Group, Result | None]]:
         """`map` over the items of all groups; after a group's results comes the group with None: its end."""
+        full = block_nbytes(self.config)
 
         def flat() -> Iterator[tuple[Group, Item | None]]:
             for group, items in groups:
@@ -208,9 +216,13 @@ class Context(ClosedOnExit):
 
         def run(pair: tuple[Group, Item | None]) -> tuple[Group, Result | None]:
             group, item = pair
-            return group, None if item is None else work(item)
+            if item is None:
+                return group, None
+            if nbytes(item) > full:
+                _native.trim()  # a long record finds no room in the gaps that other blocks have left
+            return group, work(item)
 
         def weigh(pair: tuple[Group, Item | None]) -> int:
-            return 0 if pair[1] is None else size(pair[1])
+            return 0 if pair[1] is None else cost(nbytes(pair[1]))
 
         return self.map(run, flat(), in_flight=in_flight, size=weigh)

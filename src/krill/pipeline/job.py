@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -134,6 +135,8 @@ def run_preprocess(
             with closing(engine), context:
                 encoder = _open_encoder(context)
                 predicted = _predict(context, made, encoder, processes)
+                plan = plan.expecting(needs(predicted.sizes, processes, made=True))
+                context = replace(context, plan=plan)
                 stages = build_stages(
                     context, encoder, against=against, earlier=earlier, workers=engine.workers
                 )
@@ -143,7 +146,6 @@ def run_preprocess(
             if rank is not None:
                 return None
             extra = {"predicted": predicted.to_json(), **pipeline.other_outputs(), "engine": worked}
-            plan = plan.expecting(needs(predicted.sizes, processes, made=True))
             tokenizer = _describe_tokenizer(config, encoder)
             manifest = _publish(run, pipeline, plan, earlier, tokenizer, extra)
     return summarize_dataset(DONE, shown, manifest)

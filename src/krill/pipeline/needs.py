@@ -28,7 +28,7 @@ MB: Final = 10**6
 # What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then
 # what is expected on top, at least, for each byte of text, and at the most: of Parquet, whose pages leave
 # gaps in the heap; of decoders, and of text kept for the stages after the scan. Arrow files are mapped: so
-# much for each byte, and at the most for each thread.
+# much for each byte, and at the most besides a row longer than a block.
 READING: Final = 9 * MB
 EACH_THREAD: Final = 3 * MB // 2
 # Of little text, less of that is expected: it grows with what a thread has read, as its heap does.
@@ -37,8 +37,8 @@ EXPECTED_READING: Final = {
     Format.PARQUET: (9 * MB, 0.1, 29 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
 }
-EXPECTED_DECODING: Final = (0, 0.05, 4 * MB)
-EXPECTED_MAPPED: Final = (0.4, 11 * MB)
+EXPECTED_DECODING: Final = (0, 0.05, 5 * MB)
+EXPECTED_MAPPED: Final = (0.4, 9 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
@@ -64,6 +64,8 @@ RENDERING: Final = "conversations being rendered"
 RENDERED_PER_BYTE: Final = 16
 PARSED_PER_BYTE: Final = 8
 EXPECTED_RENDERING: Final = 3 * MB
+# Of a byte of rendered text, half of what the block keeps between the stages: itself, and compressed.
+KEPT_PER_BYTE: Final = 0.65
 # On top of that, what is on its way to a process that renders and back.
 EXPECTED_ON_THE_WAY: Final = 2 * MB
 # A process that renders: Python and Jinja, then what a row takes, and a block with its renderings. Input of a
@@ -91,12 +93,16 @@ class InputSizes:
     mapped: int = 0
     each_batch: int = 0
     block_bytes: int | None = None
-    """`Block.nbytes` of the largest block that was seen, besides those of records known to be `long`."""
+    """`Block.nbytes` of the largest block of usual size that was seen."""
     tokens_per_byte: float = 1.0
+    made_per_byte: float = 1.0
+    """Bytes of text that a byte of input gives, at least one: of conversations that are rendered often."""
     long: LongRecords = NO_LONG_RECORDS
-    """Those above a block, as far as they were found."""
+    """Those above usual blocks, as far as they were found."""
     largest_page: int = 0
     """Of web pages, before their text is extracted; 0 if there are none."""
+    held_for_page: int = 0
+    """While the largest page that was seen is extracted."""
 
 
 def sizes_of(corpus: Corpus) -> InputSizes:
@@ -107,7 +113,9 @@ def sizes_of(corpus: Corpus) -> InputSizes:
     if any(compression is not None for _, compression in formats):
         found.append(EXPECTED_DECODING)
     reading = max((min(most, least + int(rate * text_bytes)) for least, rate, most in found), default=0)
-    mapped = int(EXPECTED_MAPPED[0] * text_bytes) if any(kind is Format.ARROW for kind, _ in formats) else 0
+    mapped = 0
+    if any(kind is Format.ARROW for kind, _ in formats):
+        mapped = min(int(EXPECTED_MAPPED[0] * text_bytes), EXPECTED_MAPPED[1]) + corpus.longest_mapped
     return InputSizes(
         text_bytes,
         corpus.held_need(),
@@ -174,6 +182,12 @@ class Sizing:
     def tokens_per_byte(self) -> float:
         return 1.0 if self.sizes is None else self.sizes.tokens_per_byte
 
+    def unfolded(self, nbytes: int) -> int:
+        """The `nbytes` that a block of conversations has as the scan keeps it, if that is more."""
+        if self.sizes is None or not self.config.is_chat:
+            return nbytes
+        return max(nbytes, int(KEPT_PER_BYTE * self.sizes.made_per_byte * nbytes))
+
     @property
     def largest(self) -> int:
         """`Block.nbytes` of the largest block."""
@@ -188,8 +202,12 @@ class Sizing:
 
     @property
     def long(self) -> LongRecords:
-        """Records that are longer than a block."""
-        return NO_LONG_RECORDS if self.sizes is None else self.sizes.long
+        """Records that are longer than most blocks, as many as may be in work at once."""
+        if self.sizes is None or not self.sizes.long.longest:
+            return NO_LONG_RECORDS
+        long = self.sizes.long
+        usual = max(self.block, block_nbytes(self.config)) * (self.threads + 1)
+        return replace(long, together=min(long.together, max(1, usual // (2 * long.longest))))
 
     @property
     def in_flight(self) -> int:
@@ -198,28 +216,40 @@ class Sizing:
 
     @property
     def being_read(self) -> int:
-        """`Block.nbytes` of the block that is read beside those in work: long records fill their places
-        first, but what was read of a single one lies beside the next block."""
-        long = self.long
-        if long.together == 1:
-            return self.block + long.longest
-        return max(self.block, 2 * long.longest if long.together > self.in_flight else 0)
+        """`Block.nbytes` of the block that is read beside those in work: a single long record is read beside
+        usual ones, and beside it another."""
+        if self.sizes is not None and self.sizes.long.together == 1:
+            return max(self.block, self.long.longest)
+        return max(self.block, 2 * self.long.longest)
 
     def blocks_in_flight(
         self, name: str, stage: str, cost: Callable[[int], int], expected: Callable[[int], int]
     ) -> Need:
-        """Blocks in work; what one holds at the most, and is expected to, follows from its `nbytes`."""
-        large = min(self.in_flight, self.long.together)
-        size = min(self.long.longest, self.long.bytes // max(1, large))
-        others = -(-(self.text_bytes - self.long.bytes) // self.block)
-        small = min(self.in_flight - large, max(0, others))
+        """Blocks in work; what one holds at the most, and is expected to, follows from its `nbytes`.
+
+        There are as many as threads and one more, of usual blocks; of longer records so many as fit into what
+        those would hold, though always one: that a few documents are long makes a run hold little more.
+        """
+        sampled = self.sizes is not None and self.sizes.block_bytes is not None
+        usual = max(self.block, block_nbytes(self.config)) if sampled else self.largest
         # Each process has a block of its own.
         least = self.processes if self.processes and stage in step_stages(self.config) else 1
+        long, size = self.long, 2 * self.long.longest
+
+        def likely(share: int) -> int:
+            small = min(self.in_flight, max(0, -(-(self.text_bytes - long.bytes) // self.block)))
+            if not size:
+                return expected(self.block) * small
+            large = max(1, min(long.together, share // cost(size)))
+            room = max(0, share - large * cost(size)) // cost(self.block)
+            beside = max(0, min(small, self.threads + 1 - large, room))
+            return max(expected(self.block) * small, expected(size) * large + expected(self.block) * beside)
+
         return Need(
             name,
             cost(self.largest) * least,
-            useful=cost(self.largest) * (self.threads + 1),
-            expected=expected(self.block) * small + expected(2 * size) * large,
+            useful=max(cost(self.largest) * least, cost(usual) * (self.threads + 1)),
+            expected=likely,
             during=stage,
             remedy=SMALLER_DOCUMENTS,
         )
@@ -230,7 +260,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     settings, threads = sizing.config.preprocess, sizing.threads
     reading = 0
     if sizing.sizes is not None:
-        reading = max(sizing.sizes.reading, min(sizing.sizes.mapped, EXPECTED_MAPPED[1] * threads))
+        reading = max(sizing.sizes.reading, sizing.sizes.mapped)
     held = READING + reading
     first, each_byte = EXPECTED_EACH_THREAD
     expected_each = min(EACH_THREAD, max(first, int(each_byte * sizing.text_bytes)))
@@ -241,12 +271,13 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected=sizing.being_read + held + expected_each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
+    gaps = sizing.long.longest // 2  # which others have left, too small for it
     yield Need(
         "freed memory that is used again",
         LEAST_SLACK,
         Kind.WATCHED,
         useful=HEAP_SLACK,
-        expected=min(HEAP_SLACK, sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
+        expected=min(HEAP_SLACK, gaps + sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
     )
     if sizing.sizes is not None:
         yield from input_needs(sizing.sizes, threads)
@@ -262,8 +293,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
             likely = EXPECTED_PROCESS * sizing.processes
             steps.append(Need(PROCESSES, each, Kind.WATCHED, expected=likely))
     if sizing.sizes is not None and sizing.sizes.largest_page:
-        seen = sizing.block // 2 if sizing.block > 2 * block_nbytes(sizing.config) else 0
-        steps += page_needs(sizing.config, threads, sizing.processes, seen)
+        steps += page_needs(sizing.config, threads, sizing.processes, sizing.sizes.held_for_page)
     yield from _step_needs(sizing.config, steps)
 
 

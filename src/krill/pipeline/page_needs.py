@@ -23,13 +23,14 @@ _TRAFILATURA: Final = 56 * MB
 # A process with Trafilatura: 92 MB once it has met 200 pages of up to 60 kB.
 _PROGRAM: Final = 95 * MB
 _EXPECTED_PROCESS: Final = 92 * MB
+_USUAL_PAGE: Final = 3 * MB
 # Pages that are extracted before such a process has started.
 FEW_PAGES: Final = MB
 
 
 def page_needs(config: KrillConfig, threads: int, processes: int, seen: int) -> Iterator[Need]:
-    """What extraction holds: the largest page of all threads, and a large one of each other. A block of one
-    page of `seen` bytes was in a sample of the input."""
+    """What extraction holds: the largest page of all threads, and a large one of each other. So many bytes
+    were held for the largest page that was `seen` in a sample of the input."""
     fast = [dataset for dataset in config.datasets if not dataset.extract.holds_lock]
     slow = [dataset for dataset in config.datasets if dataset.extract.holds_lock]
     loaded = _RESILIPARSE + (_TRAFILATURA if slow and not processes else 0)
@@ -37,7 +38,7 @@ def page_needs(config: KrillConfig, threads: int, processes: int, seen: int) -> 
     largest = max(map(most_held, here), default=0)
     others = (threads - 1) * min(LARGE_PAGE, max(map(most_held, fast), default=0))
     most = loaded + largest + others
-    likely = loaded + threads * 3 * MB + 5 * seen
+    likely = loaded + max(_USUAL_PAGE, seen) + (threads - 1) * min(LARGE_PAGE, max(_USUAL_PAGE, seen))
     yield Need(
         EXTRACTING,
         most,

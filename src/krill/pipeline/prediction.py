@@ -13,25 +13,34 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from krill.config import KrillConfig
-from krill.corpus import Block, Corpus
-from krill.corpus.long_records import NO_LONG_RECORDS, LongRecords
+from krill.corpus import Block, Corpus, Documents
+from krill.corpus.buffers import text_buffers
+from krill.corpus.long_records import LongRecords
+from krill.corpus.rows import bounded_slices
 from krill.dedup import MinHash
 from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.needs import InputSizes
 from krill.pipeline.surviving_units import hashes_of, spill, survivors, text_bytes
 from krill.text import Step
+from krill.text.extract import ExtractPages
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
 
 BLOCKS = 8
 """Blocks that are read: with default units a megabyte each."""
-# Of conversations, which take a second to render what others read in a tenth of that.
+# Of conversations, which take a second to render what others read in a tenth of that. Of each, only so many
+# bytes of rows are rendered, which may give a hundred times as much text, and so many encoded at once.
 CHAT_BLOCKS = 2
+CHAT_BYTES = 1 << 17
+# What is parsed before it is cut fills a block by a little more.
+_USUAL_BLOCKS = 1.5
 _START_SECONDS = 0.8
 
 
@@ -39,10 +48,15 @@ _START_SECONDS = 0.8
 class Sample:
     """What was seen, in total. Seconds are those of one thread."""
 
+    full_block: int
+    """Bytes of input in a block that is full."""
+    long: LongRecords
+    """As far as the corpus knows them without reading."""
     bytes: int = 0
-    block_bytes: int = 0
-    """`Block.nbytes` of the largest block, besides those of `long` records."""
-    long: LongRecords = NO_LONG_RECORDS
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    """Of each block, its bytes of input and its `Block.nbytes`."""
+    held_for_page: int = 0
+    """While the largest page is extracted."""
     records: int = 0
     documents: int = 0
     text_bytes: int = 0
@@ -60,12 +74,28 @@ class Sample:
     def sizes(self, known: InputSizes) -> InputSizes:
         """What is known of the input, with what was seen of it."""
         tokens = self.tokens / self.text_bytes if self.text_bytes else known.tokens_per_byte
+        block_bytes, long = self._usual_block()
+        made = max(1.0, self.text_bytes / self.bytes) if self.bytes else 1.0
         return replace(
             known,
-            block_bytes=self.block_bytes or None,
-            long=self.long,
+            block_bytes=block_bytes,
+            long=long,
             tokens_per_byte=tokens,
+            made_per_byte=made,
+            held_for_page=self.held_for_page,
         )
+
+    def _usual_block(self) -> tuple[int | None, LongRecords]:
+        """`Block.nbytes` of the largest block of usual size, and records that are longer. Where half of the
+        blocks are such records, they are the usual ones."""
+        most = _USUAL_BLOCKS * self.full_block
+        usual = [nbytes for size, nbytes in self.blocks if size <= most]
+        beyond = [size for size, _ in self.blocks if size > most]
+        if len(beyond) >= len(usual):
+            return max((nbytes for _, nbytes in self.blocks), default=0) or None, self.long
+        # A document above the limit follows in pieces, of which a sample has some.
+        seen = LongRecords(max(beyond, default=0), 2 * len(beyond), sum(beyond))
+        return max(usual) or None, max(self.long, seen, key=lambda long: long.longest)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -83,12 +113,12 @@ def sample_input(
     chats: ChatTokens | None = None,
 ) -> Sample:
     """Read some blocks as a run would, and measure; `chats` says how conversations are encoded."""
-    sample = Sample(long=corpus.long_records())
+    sample = Sample(corpus.block_bytes, corpus.long_records())
     for block in _blocks(corpus, BLOCKS if chats is None else CHAT_BLOCKS):
-        if not (sample.long.together and block.size > corpus.block_bytes):
-            sample.block_bytes = max(sample.block_bytes, block.nbytes)
+        sample.blocks.append((block.size, block.nbytes))
+        seen = block if chats is None else _first_rows(block, CHAT_BYTES)
         with sample.timed("scan_seconds"):
-            documents = survivors(block, steps)
+            documents = survivors(seen, steps)
             hashes_of(documents)
         text = documents.batch.column("text")
         if minhash is not None:
@@ -102,13 +132,39 @@ def sample_input(
                 if chats is None:
                     sample.tokens += len(encoder.encode(text)[0])
                 else:
-                    sample.tokens += len(chats.encode(encoder, documents.batch).tokens)
-        sample.bytes += block.size
+                    for rows in bounded_slices(documents.batch, CHAT_BYTES):
+                        sample.tokens += len(chats.encode(encoder, rows).tokens)
+        sample.bytes += seen.size
         sample.records += documents.counts.get("records", documents.batch.num_rows)
         sample.documents += documents.batch.num_rows
         sample.text_bytes += text_bytes(documents.batch)
-        del block, documents, text  # not to be held beside the next
+        del block, seen, documents, text  # not to be held beside the next
+    pages = [step.largest.bytes for step in steps if isinstance(step, ExtractPages)]
+    sample.held_for_page = max(pages, default=0)
     return sample
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstRows:
+    """The first documents of a block, and about how many bytes of input they are."""
+
+    first: Documents
+    size: int
+    nbytes: int
+
+    def documents(self) -> Documents:
+        return self.first
+
+
+def _first_rows(block: Block, size: int) -> _FirstRows:
+    """Those of up to `size` bytes, at least one."""
+    documents = block.documents()
+    batch = documents.batch
+    offsets, _ = text_buffers(batch.column("text"))
+    rows = min(batch.num_rows, max(1, int(np.searchsorted(offsets, offsets[0] + size))))
+    share = int(offsets[rows] - offsets[0]) / max(1, int(offsets[-1] - offsets[0]))
+    first = Documents(batch.slice(0, rows), {"records": rows})
+    return _FirstRows(first, int(share * block.size), int(share * block.nbytes))
 
 
 def _blocks(corpus: Corpus, count: int) -> Iterator[Block]:

@@ -59,6 +59,13 @@ class PageSettings:
         return limits_of(self.config)
 
 
+@dataclass(slots=True)
+class LargestHeld:
+    """The most that was held for one of the pages so far, by the limits' measure."""
+
+    bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ExtractPages:
     """Extracts the pages of each source by its own settings; documents of other sources pass. `processes`
@@ -69,6 +76,7 @@ class ExtractPages:
     limits: Limits
     watch: PageWatch = field(default_factory=PageWatch, repr=False)
     processes: WorkerProcesses | None = field(default=None, repr=False)
+    largest: LargestHeld = field(default_factory=LargestHeld, repr=False)
     _large: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -126,6 +134,7 @@ class ExtractPages:
         held = settings.limits.held_bytes(encoded)
         if held is None:
             return None
+        self.largest.bytes = max(self.largest.bytes, held)
         locked = settings.config.holds_lock
         if locked and self.processes is not None:
             watched = partial(self.watch.page, page.url)

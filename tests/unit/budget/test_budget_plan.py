@@ -44,6 +44,16 @@ def test_what_is_expected_may_depend_on_the_share(limit: int, parts: int) -> Non
     )
 
 
+def test_a_share_is_no_larger_than_is_useful_for_this_input_once_that_is_known() -> None:
+    blocks = Need("blocks", 10 * MB, useful=90 * MB, expected=5 * MB)
+    plan = make_plan(500 * MB, 80 * MB, [blocks, Need("table", 10 * MB, useful=50 * MB)])
+    known = plan.expecting([replace(blocks, useful=30 * MB)])
+    assert (known.share("blocks"), known.share("table")) == (30 * MB, 50 * MB)
+    assert known.expecting([blocks]).share("blocks") == 30 * MB
+    assert plan.expecting([replace(blocks, useful=0)]).share("blocks") == 90 * MB
+    assert plan.expecting([replace(blocks, useful=MB)]).share("blocks") == 10 * MB
+
+
 def test_too_small_a_budget_is_refused_with_needed_given_and_remedy():
     needs = [
         Need("blocks", 30 * MB, remedy="set unit_bytes lower"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from call_counts import calls_of
-from krill.corpus.arrays import pick_rows, row_bytes, row_sizes
+from krill.corpus.arrays import pick_rows, repeat_rows, row_bytes, row_sizes
 from properties import tried
 
 _TEXT = st.text(max_size=20)
@@ -149,6 +149,35 @@ def test_rows_of_many_columns_weigh_what_each_column_does(data: st.DataObject) -
     piece = batch.slice(start, data.draw(st.integers(0, rows - start)))
     expected = sum((row_sizes(column) for column in piece.columns), np.zeros(piece.num_rows, np.int64))
     assert row_bytes(piece).tolist() == expected.tolist()
+
+
+@tried(40)
+@given(data=st.data())
+def test_rows_are_repeated_as_arrow_takes_them(data: st.DataObject) -> None:
+    rows = data.draw(st.integers(0, 6))
+    kinds = data.draw(st.lists(st.sampled_from(_KINDS), min_size=1, max_size=4))
+    columns = [
+        pa.array(data.draw(st.lists(values | st.none(), min_size=rows, max_size=rows)), kind)
+        for kind, values in kinds
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, [str(at) for at in range(len(columns))])
+    counts = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows)), np.int64)
+    expected = [row for row, count in zip(batch.to_pylist(), counts, strict=True) for _ in range(count)]
+    found = repeat_rows(batch, counts)
+    found.validate(full=True)
+    assert found.schema == batch.schema
+    assert found.to_pylist() == expected
+
+
+def test_repeating_rows_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; import numpy as np, pyarrow as pa;"
+        "from krill.corpus.arrays import as_arrow, repeat_rows;"
+        "batch = pa.RecordBatch.from_arrays([as_arrow(np.arange(2))], ['id']);"
+        "assert repeat_rows(batch, np.array([0, 3])).num_rows == 3;"
+        "assert not {'pandas', 'pyarrow.compute'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_offsets_that_stand_anywhere_in_memory_are_read() -> None:

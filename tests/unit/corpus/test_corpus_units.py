@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from corpus_reading import (
     SEPARATOR,
@@ -243,9 +244,8 @@ def reference_long_records(lengths: list[int], block: int, largest: int) -> Long
     together, size = max(
         (sum(each // largest + (each % largest > block) for each in group), sum(group)) for group in groups
     )
-    return LongRecords(
-        max((min(each, largest) for each in lengths if each > block), default=0), together, size
-    )
+    longest = max((each for each in lengths if each > block), default=0)
+    return LongRecords(min(longest, largest), together, size, longest)
 
 
 @_FILES
@@ -269,6 +269,22 @@ def test_records_longer_than_a_block_are_found_without_reading_all(
         path.write_bytes(data)
         corpus = corpus_of(path, unit_bytes=block * BLOCKS_PER_UNIT, max_document_bytes=largest)
         assert corpus.long_records() == reference_long_records(whole, block, largest)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
+def test_long_rows_of_arrow_files_are_found_by_their_offsets(tmp_path: Path, kind: pa.DataType) -> None:
+    path = tmp_path / "a.arrow"
+    texts_of = [b"x" * length for length in (40, 900, 10, 5000, 20, 300)]
+    table = pa.table({"id": range(6), "text": pa.array(texts_of, pa.binary()).cast(kind)})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    corpus = corpus_of(path, unit_bytes=250 * BLOCKS_PER_UNIT, max_document_bytes=2000)
+    assert corpus.long_records() == LongRecords(2000, 5, 900 + 5000 + 300, 5000)
+    assert corpus.longest_mapped == 5000
+    # Of a row that goes in pieces the mapped memory itself is read, of others a copy.
+    assert texts(path, unit_bytes=250 * BLOCKS_PER_UNIT, max_document_bytes=2000) == [
+        text[start : start + 2000].decode() for text in texts_of for start in range(0, len(text), 2000)
+    ]
 
 
 def test_the_long_records_of_compressed_files_are_not_known(tmp_path: Path) -> None:

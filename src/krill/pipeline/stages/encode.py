@@ -60,6 +60,8 @@ ENCODING: Final = "blocks being encoded"
 # Bytes of a block for each of its tokens, most often.
 EXPECTED_TOKEN: Final = 1.5
 EXPECTED_CHAT_TOKEN: Final = 4.0
+# The same where rows give several texts each: a block is then by itself, at its fullest.
+EXPECTED_UNFOLDED_TOKEN: Final = 11.0
 # On top of a long document that words are found in: its normal form, and ids while they grow.
 EXPECTED_LONG: Final = 0.75
 # The log of the tables that say what all units gave to each stream; a name on disk.
@@ -107,7 +109,9 @@ class Encode(PipelineStage):
         each = EXPECTED_CHAT_TOKEN if is_chat else EXPECTED_TOKEN
 
         def expected(nbytes: int) -> int:
-            held = nbytes + int(each * sizing.tokens_per_byte * nbytes) + MB
+            made = sizing.unfolded(nbytes)
+            token = each if made == nbytes else EXPECTED_UNFOLDED_TOKEN
+            held = made + int(token * sizing.tokens_per_byte * made) + MB
             if nbytes > sizing.block and sizing.config.tokenizer.builtin is None:
                 held += int(EXPECTED_LONG * nbytes)
             if settings.filters:  # most of what they have passed is in blocks that are not full
@@ -170,7 +174,8 @@ class Encode(PipelineStage):
             begin,
             lambda item: encoder.encode(item[1], files, known, counting=item[0].full),
             in_flight=context.plan.share(ENCODING),
-            size=lambda item: cost(item[1].nbytes),
+            nbytes=lambda item: item[1].nbytes,
+            cost=cost,
         )
 
     def finish(self) -> StageReport:

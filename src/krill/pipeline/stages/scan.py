@@ -68,11 +68,11 @@ def scan_needs(sizing: Sizing) -> Iterator[Need]:
     settings = sizing.config.preprocess
     usual = long = 6
     if settings.filters:
-        one_at_a_time = 4 if sizing.threads == 1 else 6
-        usual, long = 3, one_at_a_time if judges_words(settings) else 10
+        several = 8 if sizing.threads == 1 else 10
+        usual, long = 3, 4 if judges_words(settings) else several
 
     def expected(nbytes: int) -> int:
-        return (usual if nbytes <= sizing.block else long) * nbytes // 4 + MB // 2
+        return (usual if nbytes <= sizing.block else long) * sizing.unfolded(nbytes) // 4 + MB // 2
 
     yield sizing.blocks_in_flight(SCANNING, "scan", scan_cost, expected)
 
@@ -200,7 +200,8 @@ class Scan(PipelineStage):
             lambda unit: UnitScan.begin(log, unit, wanted, known, spilling=spilling(unit)),
             lambda item: _scan_block(steps, item[1], wanted, known, spilling=item[0]),
             in_flight=context.plan.share(SCANNING),
-            size=lambda item: scan_cost(item[1].nbytes),
+            nbytes=lambda item: item[1].nbytes,
+            cost=scan_cost,
         )
         ended = self._ended
         for position in sequential:  # the units of such files are only known once they were read

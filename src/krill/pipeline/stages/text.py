@@ -48,7 +48,7 @@ def text_cost(nbytes: int) -> int:
 def expected_text(nbytes: int, shards: int, long: LongRecords = NO_LONG_RECORDS) -> int:
     """The same of most blocks, with so many being written at once, and of up to three `long` records."""
     ordinary = (4 * nbytes + 3 * MB) * shards + 8 * MB * (shards - 1)
-    large = long.longest * min(12, 4 * long.together + 1)
+    large = long.longest * min(14, 4 + 4 * long.together) // 2
     return max(ordinary, ordinary - 4 * nbytes + large)
 
 
@@ -70,9 +70,11 @@ class TextShards(PipelineStage):
         code = min(EXPECTED_WRITER, touched)
         yield Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, expected=code, during="text")
         cost = text_cost(sizing.largest)
+        # As many as there are: they are gathered one after the other.
+        long = NO_LONG_RECORDS if sizing.sizes is None else sizing.sizes.long
 
         def expected(share: int) -> int:
-            return min(expected_text(sizing.block, min(shards, share // cost), sizing.long), touched - code)
+            return min(expected_text(sizing.block, min(shards, share // cost), long), touched - code)
 
         yield Need(
             WRITING,

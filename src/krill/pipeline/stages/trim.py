@@ -90,7 +90,8 @@ class Trim(PipelineStage):
             begin,
             lambda item: _trim_block(*item, clean, level, wanted, known),
             in_flight=context.plan.share(SCANNING),
-            size=lambda item: scan_cost(item[0].nbytes),
+            nbytes=lambda item: item[0].nbytes,
+            cost=scan_cost,
         )
 
     def finish(self) -> StageReport:
