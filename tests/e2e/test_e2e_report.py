@@ -18,6 +18,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not BROWSER or not DRIVER, reason="there is no Chromium with its driver here")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
+PAPER = 720
+"""Pixels between the margins of a sheet of A4."""
 # What a page must not say, by how axe-core calls it.
 SERIOUS = ("serious", "critical")
 
@@ -216,9 +218,14 @@ def test_the_page_takes_the_colours_of_day_and_night(browser: Browser, pages: di
     assert len(set(colours)) == 4
 
 
-def test_everything_is_printed(browser: Browser, pages: dict[str, Path]) -> None:
-    browser.open(pages["dataset"])
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+def test_everything_is_printed_on_white_and_within_the_paper(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    browser.open(pages["dataset"], width=PAPER, dark=True)
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [dark]})
+    assert browser.run("document.documentElement.scrollWidth") <= PAPER
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     heights = browser.run(
         "[...document.querySelectorAll('.view')].map(view => view.getBoundingClientRect().height)"
     )
