@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 import krill
+from chat_jobs import write_tokenizer
 from krill_process import KrillProcess
 from tiny_trainings import tiny_config, write_text
 
@@ -50,6 +51,47 @@ def make_dataset(
         memory="400MB",
     )
     return folder / name
+
+
+def make_hostile_runs(folder: Path) -> dict[str, Path]:
+    """A chat run, a tokenizer and a run with a changed manifest, in which all that is not ours is hostile:
+    names of files and columns, turns, tokens, keys and values of the config, reasons, stages."""
+    from tokenizers import AddedToken, Tokenizer
+
+    folder.mkdir()
+    name = "<img src=x onerror=alert(1)>"
+    chats = folder / f"{name}.jsonl"
+    turns = [{"role": role, "content": HOSTILE.replace("\x00", "")} for role in ("user", "assistant")]
+    chats.write_text(
+        "".join(json.dumps({"messages": turns, "id": n, name: HOSTILE}) + "\n" for n in range(9))
+    )
+    write_tokenizer(folder / "model")
+    krill.preprocess(
+        {
+            "datasets": [{"path": str(chats), "type": "chat_template"}],
+            "tokenizer": {"path": str(folder / "model")},
+            "chat_template": "chatml",
+            "preprocess": {"prepared_path": str(folder / "chat"), "sequence_len": 1024, "min_length": 0},
+        },
+        memory="400MB",
+    )
+    tokenizer = make_tokenizer(folder) / "tokenizer.json"
+    changed = Tokenizer.from_file(str(tokenizer))
+    changed.add_special_tokens([AddedToken(text) for text in HOSTILE.split("\x00")])
+    changed.save(str(tokenizer))
+    lying = make_dataset(folder / "lying")
+    read = {"read": 9, "kept": 5, "dropped": {HOSTILE: 3, "step:</style><script>alert(2)</script>": 1}}
+    change_manifest(
+        lying,
+        documents={**read, "notes": {HOSTILE: 2}},
+        krill=HOSTILE,
+        config={HOSTILE: HOSTILE, "preprocess": {"min_chars": HOSTILE, "dedup": {"method": HOSTILE}}},
+        inputs=[{"path": HOSTILE, "bytes": 3}],
+        stages=[{"name": HOSTILE, "seconds": 1.0, "peak": 5}],
+        timeline={"samples": [[0, 1, 2], [1, 2, 3]], "stages": [{"name": HOSTILE, "begun": 0, "ended": 1}]},
+        distributions={"sources": [{"source": HOSTILE, "read": 5}], "languages": {HOSTILE: {"documents": 1}}},
+    )
+    return {"chat": folder / "chat", "tokenizer": tokenizer.parent, "lying": lying}
 
 
 def make_tokenizer(folder: Path, name: str = "tokenizer", vocab_size: int = 400) -> Path:

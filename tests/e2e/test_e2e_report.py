@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 import preloaded
-from report_runs import HOSTILE, make_dataset, make_tokenizer, make_training
+from report_runs import HOSTILE, make_dataset, make_hostile_runs, make_tokenizer, make_training
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not BROWSER or not DRIVER, reason="there is no Chromium with its driver here")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
+PAPER = 720
+"""Pixels between the margins of a sheet of A4."""
 # What a page must not say, by how axe-core calls it.
 SERIOUS = ("serious", "critical")
 
@@ -100,6 +102,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.html" for name in runs}
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of runs that try to be obeyed, and of all of them beside each other."""
+    folder = tmp_path_factory.mktemp("hostile")
+    runs = make_hostile_runs(folder / "runs")
+    for name, paths in {**{name: [path] for name, path in runs.items()}, "all": [*runs.values()]}.items():
+        outcome = preloaded.run(["report", *paths, "--output", folder / f"{name}.html"])
+        assert outcome.code == 0, outcome.stderr
+    return {name: folder / f"{name}.html" for name in (*runs, "all")}
+
+
 def test_documents_show_as_text_and_run_nothing(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["dataset"])
     assert browser.run("document.title") == "dataset: krill preprocess"
@@ -110,6 +123,26 @@ def test_documents_show_as_text_and_run_nothing(browser: Browser, pages: dict[st
     for character in "\x1b\x00\u202e\u202c":
         escaped = escaped.replace(character, ascii(character)[1:-1])
     assert any(escaped in text for text in texts)
+    assert browser.errors() == []
+
+
+@pytest.mark.parametrize("name", ["chat", "tokenizer", "lying", "all"])
+def test_nothing_in_a_run_of_any_kind_is_obeyed(
+    browser: Browser, hostile: dict[str, Path], name: str
+) -> None:
+    browser.open(hostile[name])
+    title = browser.run("document.title")
+    assert "krill" in title or " and " in title
+    assert browser.run("document.querySelectorAll('img, iframe, object, form').length") == 0
+    assert browser.run("document.scripts.length") == 1
+    assert browser.run("document.querySelectorAll('style').length") == 1
+    assert browser.run(
+        "[...document.querySelectorAll('*')].every(e => !e.getAttributeNames().some("
+        "name => name.startsWith('on')))"
+    )
+    shown = browser.run("document.documentElement.textContent")
+    assert "<script>" in shown
+    assert not set(shown) & set("\x00\x1b\u202e\u202c")
     assert browser.errors() == []
 
 
@@ -185,9 +218,14 @@ def test_the_page_takes_the_colours_of_day_and_night(browser: Browser, pages: di
     assert len(set(colours)) == 4
 
 
-def test_everything_is_printed(browser: Browser, pages: dict[str, Path]) -> None:
-    browser.open(pages["dataset"])
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+def test_everything_is_printed_on_white_and_within_the_paper(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    browser.open(pages["dataset"], width=PAPER, dark=True)
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [dark]})
+    assert browser.run("document.documentElement.scrollWidth") <= PAPER
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     heights = browser.run(
         "[...document.querySelectorAll('.view')].map(view => view.getBoundingClientRect().height)"
     )

@@ -262,9 +262,9 @@ def time_section(run: ReportedRun) -> PageSection:
         columns = ("stage", "seconds", "share of all", "bytes", "rate", "documents", "tokens", "predicted")
         section.parts.append(Table("Where the seconds went", columns, rows))
     chart = _throughput(run)
-    section.parts += [chart] if chart is not None else [
-        Note(f"There is no throughput over time: {_why_missing(run)}.")
-    ]
+    section.parts += (
+        [chart] if chart is not None else [Note(f"There is no throughput over time: {_why_missing(run)}.")]
+    )
     return section
 
 

@@ -32,7 +32,9 @@ from krill.report.parts import (
 from krill.report.runs import ReportedRun
 
 NO_SAMPLES: Final = "Texts are left out of this report."
-_EXAMPLES: Final = "Examples of the documents that were dropped, up to 20 for each reason, chosen by their hash:"
+_EXAMPLES: Final = (
+    "Examples of the documents that were dropped, up to 20 for each reason, chosen by their hash:"
+)
 _NAMED_REASONS: Final = 3
 # Sources whose reasons stand side by side; of more, the table of sources says the most frequent one.
 _MOST_COLUMNS: Final = 8
@@ -98,8 +100,7 @@ def why_notes(run: ReportedRun, read: int | None, kept: int | None) -> list[Part
     first = sorted(dropped.items(), key=lambda item: -item[1])[:_NAMED_REASONS]
     rules = [f", `{rule}`" if (rule := rule_of(name, run.config)) else "" for name, _ in first]
     named = "; ".join(
-        f"{described(name)} ({percent(n / read)}{rule})"
-        for (name, n), rule in zip(first, rules, strict=True)
+        f"{described(name)} ({percent(n / read)}{rule})" for (name, n), rule in zip(first, rules, strict=True)
     )
     others = sum(dropped.values()) - sum(n for _, n in first)
     more = len(dropped) - len(first)

@@ -293,7 +293,9 @@ def test_an_export_has_a_report_of_its_own(dataset: Path, tmp_path: Path) -> Non
     krill.export(dataset, to="jsonl", output=tmp_path / "lines")
     text = shown(page_of(tmp_path / "lines"))
     assert "lines: krill export" in text and "finished" in text
-    assert "written as jsonl" in text and re.search(r"Files that were written .* train\S*\.jsonl train \d", text)
+    assert "written as jsonl" in text and re.search(
+        r"Files that were written .* train\S*\.jsonl train \d", text
+    )
     assert "Memory over time" in text
 
 
