@@ -207,9 +207,9 @@ size_t FusedSplits::find_cuts(const uint8_t* text, size_t size, Place begin, Pla
 
 size_t FusedSplits::split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
                           uint32_t& state) const {
-  if (!local_) return split_plainly(text, size, from, ends, capacity, state);
   size_t count = 0, budgeted = 0;
   StepBudget budget = budget_of(size - from);
+  if (!local_) return split_by_states(text, size, from, ends, capacity, state, budget);
   while (from < size && count < capacity) {
     bool is_hard = false;
     count += local_->find(text, size, from, ends + count, capacity - count, state, is_hard);
@@ -225,12 +225,6 @@ size_t FusedSplits::split(const uint8_t* text, size_t size, size_t from, uint32_
     if (capacity - count < LocalCuts::kRoom) break;
   }
   return count;
-}
-
-size_t FusedSplits::split_plainly(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
-                                  size_t capacity, uint32_t& state) const {
-  StepBudget budget = budget_of(size - from);
-  return split_by_states(text, size, from, ends, capacity, state, budget);
 }
 
 size_t FusedSplits::split_by_states(const uint8_t* text, size_t size, size_t from, uint32_t* ends,

@@ -31,9 +31,6 @@ class FusedSplits {
   // for the next call.
   size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
                uint32_t& state) const;
-  // The same by the automata alone, up to some hundred pieces; for tests.
-  size_t split_plainly(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
-                       uint32_t& state) const;
 
   size_t bytes() const {
     return symbols_.bytes() + last_.bytes() +
@@ -61,6 +58,7 @@ class FusedSplits {
     if (place < at) row = cuts_[row + symbols_.of_ascii(text[place])] >> kCutFlags;
     return {at, outer_of_[row >> stride_bits_]};
   }
+  // As `split`, by the automata alone, up to kChunk pieces.
   size_t split_by_states(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
                          uint32_t& state, StepBudget& budget) const;
   bool last_matches(const uint8_t* text, size_t size, Place begin, Place& end, StepBudget& budget) const;

@@ -19,7 +19,6 @@ constexpr size_t kRounds = 3, kMostRounds = 12;
 using Mask = uint64_t;
 
 constexpr Mask below(unsigned place) { return place < 64 ? (Mask{1} << place) - 1 : ~Mask{0}; }
-constexpr unsigned highest(Mask mask) { return 63 - static_cast<unsigned>(std::countl_zero(mask)); }
 
 }  // namespace
 
@@ -410,6 +409,18 @@ unsigned LocalCuts::decide(const uint8_t* text, size_t from, size_t block, Mask 
   return kBlock;
 }
 
+// How many of the ends there are up to the last one where the row of the outer ones is known.
+size_t LocalCuts::count_kept(const uint8_t* text, size_t from, const uint32_t* ends, size_t count,
+                             uint32_t& outer) const {
+  for (; count > 0; --count) {
+    const uint32_t row = outer_of_[class_before(text, from, ends[count - 1], kMostRounds)];
+    if (row == kManyRows) continue;
+    outer = row;
+    break;
+  }
+  return count;
+}
+
 KRILL_PERMUTE size_t LocalCuts::find(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                                      size_t capacity, uint32_t& outer, bool& is_hard) const {
   const __m512i low_symbols = _mm512_loadu_si512(symbols_.data());
@@ -418,7 +429,7 @@ KRILL_PERMUTE size_t LocalCuts::find(const uint8_t* text, size_t size, size_t fr
   const __m512i kinds = _mm512_maskz_broadcast_i32x4(static_cast<__mmask16>(0xffff), kinds_once);
   const ByteTable after(classes_.data()), cut(cuts_.data()), open(open_.data());
   const __m512i one = _mm512_set1_epi8(1), rest = _mm512_set1_epi8(static_cast<char>(0xfe));
-  is_hard = text[from] >= 0x80;
+  is_hard = text[from] >= 0x80 || size - from <= kBlock + 1;
   if (is_hard) return 0;
   size_t count = 0;
   // No block waits for the one before it.
@@ -454,15 +465,9 @@ KRILL_PERMUTE size_t LocalCuts::find(const uint8_t* text, size_t size, size_t fr
       break;
     }
   }
-  const size_t found = count;
-  for (; count > 0; --count) {
-    const uint32_t row = outer_of_[class_before(text, from, ends[count - 1], kMostRounds)];
-    if (row == kManyRows) continue;
-    outer = row;
-    break;
-  }
-  is_hard |= found - count >= kRoom;
-  return count;
+  const size_t kept = count_kept(text, from, ends, count, outer);
+  is_hard |= count - kept >= kRoom;
+  return kept;
 }
 
 #else

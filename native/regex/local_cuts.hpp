@@ -69,6 +69,8 @@ class LocalCuts {
   Outcome look_further(const uint8_t* text, size_t from, size_t place, uint64_t repeated) const;
   unsigned decide(const uint8_t* text, size_t from, size_t block, uint64_t repeated, uint64_t unknown,
                   uint64_t& cuts) const;
+  size_t count_kept(const uint8_t* text, size_t from, const uint32_t* ends, size_t count,
+                    uint32_t& outer) const;
 
   unsigned symbol_bits_ = 0;
   std::array<uint8_t, 128> symbols_{};
