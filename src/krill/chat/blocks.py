@@ -26,8 +26,19 @@ WORK = "krill.chat.blocks:open_work"
 """The work of a process that renders."""
 
 
-def parse_row(row: bytes | memoryview) -> dict[str, Any]:
-    """A row that the reader has found to be a JSON object; escapes of lone surrogates are left out."""
+def render_row(renderer: ChatRenderer, row: bytes | memoryview, format: ChatFormat) -> Outcome:
+    """The conversations of a row that the reader has found to be a JSON object, or why it is left out."""
+    try:
+        parsed = _parsed(row)
+    except RecursionError:
+        return ChatDrop("too_deep")
+    except ValueError as error:
+        return ChatDrop("bad_value", str(error))
+    return renderer.render(parsed, format)
+
+
+def _parsed(row: bytes | memoryview) -> dict[str, Any]:
+    """Escapes of lone surrogates are left out."""
     try:
         return dict(orjson.loads(row))
     except orjson.JSONDecodeError:
@@ -49,7 +60,7 @@ def open_work(settings: bytes) -> Callable[[bytes], bytes]:
     def answer(request: bytes) -> bytes:
         head, texts = _split(request)
         rows = _cut(texts, head["lengths"])
-        return _encode_outcomes(renderer.render(parse_row(row), formats[head["format"]]) for row in rows)
+        return _encode_outcomes(render_row(renderer, row, formats[head["format"]]) for row in rows)
 
     return answer
 

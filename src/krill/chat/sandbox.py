@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import wraps
+from itertools import islice
 from typing import Any, Final
 
 import jinja2
@@ -21,7 +22,7 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.runtime import LoopContext
+from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from krill.chat import sizes, syntax
@@ -30,6 +31,8 @@ from krill.errors import ConfigError, KrillError
 
 Span = tuple[int, int]
 
+MOST_TOKENS: Final = 20_000
+"""Of a template as Jinja reads it. Gemma 4's has 4,112; compiling one takes 3 KB for each, at most."""
 # A template of gpt-oss takes 60 steps a message; some look at all later messages from each.
 MOST_STEPS: Final = 4_000_000
 # A round of a loop takes 0.1 us, a call of a macro 2.
@@ -69,6 +72,7 @@ class Environment(ImmutableSandboxedEnvironment):
         self.filters["_added"] = self._added
         self.filters["_rounds"] = self._rounds
         self.filters["_sized"] = self._sized
+        self.filters["_made"] = self._made
         self.globals.update(
             raise_exception=_raise_exception,
             strftime_now=lambda format: _today(date).strftime(format),
@@ -82,7 +86,10 @@ class Environment(ImmutableSandboxedEnvironment):
             if type(value) is int and value > self.most:
                 raise ChatDrop("template_too_long", f"a call with the number {value:,}")
         self._check(sizes.size_of_call(called, args, kwargs))
-        return self._sized(super().call(context, called, *args, **kwargs))
+        if isinstance(called, Macro) and (called.catch_varargs or called.catch_kwargs):
+            self._made((args, kwargs))
+        made = super().call(context, called, *args, **kwargs)
+        return self._made(made) if isinstance(made, dict) else self._sized(made)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         # The sandbox would look for an attribute first, which takes an exception.
@@ -100,7 +107,8 @@ class Environment(ImmutableSandboxedEnvironment):
         elif operator == "%" and isinstance(left, str):
             values = right if isinstance(right, tuple) else (right,)
             self._check(sizes.size_with(sizes.formatted, (left, *values), {}))
-        return self._sized(self.binop_table[operator](left, right))
+        made = self.binop_table[operator](left, right)
+        return self._made(made) if isinstance(made, list) else self._sized(made)
 
     def step(self, count: int = 1) -> None:
         self.steps += count
@@ -109,23 +117,23 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def _namespace(self) -> type[_Namespace]:
         """Namespaces outlive a round of a loop, so that texts may be piled up in them."""
-        check = self._check_held
+        check = self._made
 
         class Checked(_Namespace):
             def __setitem__(self, name: str, value: Any) -> None:
-                check(value)
-                super().__setitem__(name, value)
+                super().__setitem__(name, check(value))
 
         return Checked
 
-    def _check_held(self, value: Any) -> None:
-        """All that a list or an object holds, which may be many texts that are not too long by themselves."""
+    def _made(self, value: Any) -> Any:
+        """The value, if all that it holds is not too long: many texts, or the same ones many times."""
         if isinstance(value, str | int | float | None):
-            return
-        size, values = sizes.size_held(value)
+            return value
+        size, values = sizes.size_held(value, _HELD * self.most)
         self.step(values // _VALUES_OF_A_STEP)
         if size > _HELD * self.most:
-            raise ChatDrop("template_too_long", f"texts of {size:,} in a namespace")
+            raise ChatDrop("template_too_long", f"more than {_HELD * self.most:,} in a list or object")
+        return value
 
     def _rounds(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -135,7 +143,7 @@ class Environment(ImmutableSandboxedEnvironment):
     def _added(self, value: Any, *others: Any) -> Any:
         for other in others:
             value = self._sized(value + other)
-        return value
+        return self._made(value) if isinstance(value, list) else value
 
     def _sized(self, value: Any) -> Any:
         if isinstance(value, str | list) and len(value) > self.most:
@@ -242,6 +250,17 @@ class CompiledTemplate:
 
     def __init__(self, source: str, date: datetime | None, most: int) -> None:
         self.environment = Environment(date, most)
+        try:
+            self._compile(source)
+        except (RecursionError, MemoryError):  # Python's parser says the latter
+            raise TemplateError("it is nested too deeply") from None
+        except (SyntaxError, ValueError) as error:  # of the code that Jinja makes of a template
+            raise TemplateError(str(error)) from None
+
+    def _compile(self, source: str) -> None:
+        tokens = self.environment.lexer.tokeniter(source, None)
+        if next(islice(tokens, MOST_TOKENS, None), None) is not None:
+            raise TemplateError(f"it has more than {MOST_TOKENS:,} names, signs and texts")
         tree = self.environment.parse(source)
         self.has_markers = syntax.has_marks(tree)
         # Where the text is collected before it is written, what was written so far does not tell its place.

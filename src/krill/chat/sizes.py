@@ -18,6 +18,8 @@ from jinja2.utils import Namespace
 _WIDTH: Final = re.compile(r"[:%.][^\d\s{}]{0,4}(\d{1,18})")
 # Of a value in a list.
 _WORD: Final = 8
+# What fills up a list is larger than any that is allowed, once it has so many characters.
+_LARGE: Final = 100_000_000
 Size = Callable[..., int]
 
 
@@ -53,14 +55,18 @@ def formatted(text: str, *values: Any, **named: Any) -> int:
     return len(text) + (text.count("{") + text.count("%")) * max(widths, default=0)
 
 
+def _filling(fill: Any) -> int:
+    return 1 if fill is None else size_held(fill, _LARGE)[0]
+
+
 FILTERS: Final[Mapping[str, Size]] = {
-    "batch": lambda items, count, fill=None: count,
+    "batch": lambda items, count, fill=None: count * _filling(fill),
     "center": lambda text, width=80: width,
     "format": formatted,
     "indent": _indented,
     "join": _joined,
     "replace": _replaced,
-    "slice": lambda items, count, fill=None: count,
+    "slice": lambda items, count, fill=None: count * _filling(fill),
     "wordwrap": _wrapped,
 }
 METHODS: Final[Mapping[str, Size]] = {
@@ -90,23 +96,35 @@ def size_with(size: Size, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> i
         return 0
 
 
-def size_held(value: Any) -> tuple[int, int]:
-    """Characters of all texts in lists and objects, with a word for each value; and how many values."""
+def size_held(value: Any, most: int) -> tuple[int, int]:
+    """Characters of all texts in lists and objects, with a word for each value; and how many values.
+
+    What stands in several places counts in each, as whatever writes or compares it meets it there. Counting
+    ends beyond `most`, also of a list in itself."""
     size = values = 0
-    waiting, seen = [value], set()
-    while waiting:
+    waiting = [value]
+    while waiting and size <= most:
         found = waiting.pop()
         values += 1
         size += _WORD
-        if id(found) in seen:
-            continue
-        seen.add(id(found))
-        if isinstance(found, str):
+        kind = type(found)
+        if kind is str:
             size += len(found)
-        elif isinstance(found, Mapping):
-            waiting += [*found, *found.values()]
-        elif isinstance(found, list | tuple | set):
+        elif kind is list or kind is tuple:
             waiting += found
-        elif isinstance(found, Namespace):
-            waiting += Namespace.__getattribute__(found, "_Namespace__attrs").values()
+        elif kind is dict:
+            waiting += [*found, *found.values()]
+        elif kind is not int:
+            waiting += _parts(found)
     return size, values
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What stands in a value of a less usual type."""
+    if isinstance(value, Mapping):
+        return [*value, *value.values()]
+    if isinstance(value, list | tuple | set):
+        return value
+    if isinstance(value, Namespace):
+        return list(Namespace.__getattribute__(value, "_Namespace__attrs").values())
+    return [str(value)] if isinstance(value, str) else ()

@@ -101,3 +101,20 @@ class _Bounds(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
         return nodes.Filter(node, "_sized", [], [], None, None, lineno=node.lineno)
+
+    def visit_List(self, node: nodes.List) -> nodes.Node:
+        return self._checked(node, node.items)
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
+        return self._checked(node, node.items) if node.ctx == "load" else node
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
+        return self._checked(node, [pair.value for pair in node.items])
+
+    def _checked(self, node: nodes.Expr, items: Iterable[nodes.Node]) -> nodes.Node:
+        """Lists in which two things stand that may be one and the same are looked at."""
+        named = sum(not isinstance(item, nodes.Const | nodes.TemplateData) for item in items)
+        self.generic_visit(node)
+        if named < 2:
+            return node
+        return nodes.Filter(node, "_made", [], [], None, None, lineno=node.lineno)

@@ -24,6 +24,7 @@ from krill.tokenizer.tokenizer_file import tokenizer_file
 from krill.tokenizer.tokenizer_json import NotNative, native_spec
 
 MOST_TEMPLATE: Final = 1_000_000
+"""Bytes of the templates of a tokenizer, together."""
 _CHOOSE: Final = (
     "set `chat_template` to `chatml`, or to the path of a .jinja file, or put the model's"
     " `chat_template.jinja` beside its tokenizer"
@@ -103,16 +104,34 @@ def _beside(folder: Path) -> dict[str, str]:
     file = folder / "chat_template.jinja"
     more = sorted((folder / "additional_chat_templates").glob("*.jinja"))
     if file.is_file() or more:
-        own = {DEFAULT: _read(file)} if file.is_file() else {}
-        return {**own, **{path.stem: _read(path) for path in more}}
+        own = [(DEFAULT, file)] if file.is_file() else []
+        read: dict[str, str] = {}
+        for name, path in [*own, *((path.stem, path) for path in more)]:
+            read[name] = _read(path)
+            _check_size(read, folder)
+        return read
     value = tokenizer_settings(folder, "tokenizer_config.json").get("chat_template")
     if isinstance(value, str):
-        return {DEFAULT: value}
-    if isinstance(value, list):
-        value = {each.get("name"): each.get("template") for each in value if isinstance(each, dict)}
-    if isinstance(value, dict):
-        return {str(name): text for name, text in value.items() if isinstance(text, str)}
-    return {}
+        value = {DEFAULT: value}
+    elif isinstance(value, list):
+        value = {
+            each["name"]: each.get("template")
+            for each in value
+            if isinstance(each, dict) and isinstance(each.get("name"), str)
+        }
+    if not isinstance(value, dict):
+        return {}
+    found = {name: text for name, text in value.items() if isinstance(text, str)}
+    _check_size(found, folder)
+    return found
+
+
+def _check_size(templates: Mapping[str, str], folder: Path) -> None:
+    if sum(map(len, templates.values())) > MOST_TEMPLATE:
+        raise ConfigError(
+            f"the chat templates in `{folder}` have more than {MOST_TEMPLATE:,} characters together",
+            hint="set `chat_template` to the path of a .jinja file",
+        )
 
 
 def special_tokens(folder: Path) -> dict[str, str]:

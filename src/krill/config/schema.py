@@ -157,7 +157,7 @@ class KrillConfig(Section):
     preprocess: PreprocessConfig = Field(
         default_factory=PreprocessConfig, description="From documents to packed rows of tokens."
     )
-    chat_template: Text = key(
+    chat_template: PathText = key(
         "tokenizer_default",
         "How conversations become text: `tokenizer_default` for the tokenizer's own template, the name of a "
         "built-in one such as `chatml`, or the path of a `.jinja` file.",

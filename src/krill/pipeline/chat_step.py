@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill.chat import REASONS, ChatDrop, ChatFormat, ChatRenderer, RenderedChat
-from krill.chat.blocks import Outcome, decode_answer, encode_request, parse_row
+from krill.chat.blocks import Outcome, decode_answer, encode_request, render_row
 from krill.corpus.arrays import as_arrow, pick_rows
 from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents, file_and_offset
@@ -111,9 +111,8 @@ class RenderChat:
             yield from decode_answer(self._answer(encode_request(number, rows)))
             return
         for row in rows:
-            parsed = parse_row(row)
             with self._lock:  # one thread at a time renders: Python's own lock allows no more
-                found = self.renderer.render(parsed, self.formats[number])
+                found = render_row(self.renderer, row, self.formats[number])
             yield found
 
     def _answer(self, request: bytes) -> bytes:

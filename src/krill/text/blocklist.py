@@ -33,6 +33,7 @@ from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers, text_column_of
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
+from krill.storage.input_file import open_regular
 from krill.text.step import drop
 
 REASONS: Final[Mapping[str, str]] = {"blocklisted": "a pattern of a block list was found"}
@@ -290,7 +291,7 @@ def _lines(path: Path) -> Iterator[str]:
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
     rest, number, read = "", 1, 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while True:
                 block = file.read(READ_BYTES)
                 read += len(block)

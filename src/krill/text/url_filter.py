@@ -30,7 +30,8 @@ from krill.config.web_filters import URL_LISTS, EntryList, Url
 from krill.corpus.arrays import null_flags
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
-from krill.errors import ConfigError, InputError, MissingExtra
+from krill.errors import ConfigError, InputError, MissingExtra, shown
+from krill.storage.input_file import open_regular, read_input
 from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes
 from krill.text.step import drop
 
@@ -50,6 +51,13 @@ _MISSING: Final = 1 + tuple(REASONS).index("url_missing")
 
 SUFFIX_BYTES: Final = 6_000_000
 """The rules of the public suffix list, and what reading them takes: 4.2 MB were measured."""
+MOST_SUFFIXES: Final = 1_000_000
+"""Bytes of a list of suffixes; that of publicsuffix.org has a third of it."""
+# Of a list while it is read, for each of its bytes, and for each rule, of which some are held in two ways.
+_SUFFIX_TEXT: Final = 6
+_SUFFIX_RULE: Final = 200
+LONGEST_RULE: Final = 253  # characters of a name in the DNS
+_MOST_WIDE: Final = 3  # labels of a rule that may be written in two ways each
 READING_BYTES: Final = 2_000_000
 """What reading a list takes, however long it is."""
 ENTRY_BYTES: Final = 8.5
@@ -58,6 +66,7 @@ READ_BYTES: Final = 1 << 18
 LONGEST_ENTRY: Final = 1_000_000
 _HASHED: Final = URL_LISTS[:-1]  # subwords are searched for, all others compared
 _RULES_END: Final = "// ===BEGIN PRIVATE DOMAINS==="
+_SUFFIXES: Final = "filters: url: suffixes names a file in the form of publicsuffix.org"
 _FIX: Final = "a list of the filter `url` is a text file with one entry a line"
 
 
@@ -123,7 +132,7 @@ def url_bytes(section: Url) -> int:
     return (
         READING_BYTES
         + held
-        + (SUFFIX_BYTES if section.domains else 0)
+        + (_suffix_bytes(section.suffixes) if section.domains else 0)
         + (0 if patterns is None else blocklist_bytes(patterns))
     )
 
@@ -206,7 +215,7 @@ def entry_blocks(source: EntryList) -> Iterator[bytes]:
         return
     rest = b""
     try:
-        with open(source, "rb") as file:
+        with open_regular(source) as file:
             while block := file.read(READ_BYTES):
                 lines, found, rest = (rest + block).rpartition(b"\n")
                 yield _text(source, lines + found)
@@ -233,24 +242,31 @@ def suffix_rules(path: str | None) -> Iterator[str]:
     """The rules of a public suffix list, without the private ones, in Unicode and as they are in the DNS."""
     file = _installed_suffixes() if path is None else Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_input(file, MOST_SUFFIXES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         said = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
-        raise InputError(
-            f"the public suffix list `{file}` can't be read: {said}",
-            hint="filters: url: suffixes names a file in the form of publicsuffix.org",
-        ) from fault
+        raise InputError(f"the public suffix list `{file}` can't be read: {said}", hint=_SUFFIXES) from fault
     found = False
     for line in text.partition(_RULES_END)[0].splitlines():
         rule = line.split(maxsplit=1)[0] if line.split() else ""
         if rule and not rule.startswith("//"):
             found = True
-            yield from map(".".join, product(*map(_spellings, rule.lower().split("."))))
+            labels = rule.lower().split(".")
+            if len(rule) > LONGEST_RULE or sum(not label.isascii() for label in labels) > _MOST_WIDE:
+                raise InputError(
+                    f"the public suffix list `{file}` has a rule that is no name: `{shown(rule)}`",
+                    hint=_SUFFIXES,
+                )
+            yield from map(".".join, product(*map(_spellings, labels)))
     if not found:
-        raise InputError(
-            f"the public suffix list `{file}` has no rule",
-            hint="filters: url: suffixes names a file in the form of publicsuffix.org",
-        )
+        raise InputError(f"the public suffix list `{file}` has no rule", hint=_SUFFIXES)
+
+
+def _suffix_bytes(path: str | None) -> int:
+    """What the rules take, from a pass over their file."""
+    rules = sum(1 for _ in suffix_rules(path))
+    file = _installed_suffixes() if path is None else Path(path)
+    return max(SUFFIX_BYTES, READING_BYTES + _SUFFIX_TEXT * file.stat().st_size + _SUFFIX_RULE * rules)
 
 
 def _spellings(label: str) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from chat_models import TRL_TEMPLATES, make_model, tokenizer_json
 from chat_rows import SYSTEM, TOOLS, Row, assistant, call, result, turns, user
 from krill.chat import REASONS, ChatDrop, ChatFormat, ChatOptions, ChatRenderer
+from krill.chat.blocks import render_row
+from krill.chat.sandbox import CompiledTemplate
 from krill.chat.template import special_tokens
 from krill.errors import ConfigError
 from properties import tried
@@ -99,6 +101,14 @@ def test_a_path_and_a_built_in_name_are_taken(tmp_path: Path) -> None:
         ("{{ ''.__class__.__mro__ }}" + CHATML, {}, "may not"),
         ("{% set ns = namespace(_x=1) %}" + CHATML, {}, "may not"),
         ("{% set _ = messages.append(1) %}" + CHATML, {}, "may not"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", {}, "is nested too deeply"),
+        ("{{ messages" + ".a" * 5000 + " }}", {}, "is nested too deeply"),
+        ("{% if 1 %}" + "{% elif 1 %}" * 6000 + "{% endif %}", {}, "template: it"),
+        ("{% for m in messages %}" * 30 + "{% endfor %}" * 30, {}, "too many statically nested blocks"),
+        ("{{ " + "9" * 5000 + " }}", {}, "is not a Jinja template: Exceeds the limit"),
+        ("{% break %}", {}, "'break' outside loop"),
+        ("{{ range(a=1, a=2) }}", {}, "keyword argument repeated"),
+        ("{{ a }}" * 7000, {}, "more than 20,000 names"),
     ],
 )
 def test_a_template_that_does_not_fit_is_refused_before_reading(
@@ -107,6 +117,21 @@ def test_a_template_that_does_not_fit_is_refused_before_reading(
     with pytest.raises(ConfigError, match=said) as error:
         open_source(tmp_path, source, **options)
     assert error.value.hint
+
+
+def test_templates_in_a_config_may_be_noise_and_not_of_any_size(tmp_path: Path) -> None:
+    noise = [{"name": ["default"], "template": "a"}, 5, {"name": "default", "template": named("config")}]
+    model = make_model(tmp_path / "noise", None, chat_template=noise)
+    assert text_of(ChatRenderer.open(model, ChatOptions())).startswith("config")
+    model = make_model(tmp_path / "large", None, chat_template="a" * 1_000_001)
+    with pytest.raises(ConfigError, match="more than 1,000,000 characters together"):
+        ChatRenderer.open(model, ChatOptions())
+    model = make_model(tmp_path / "many", CHATML)
+    (model / "additional_chat_templates").mkdir()
+    for number in range(3):
+        (model / "additional_chat_templates" / f"{number}.jinja").write_text("a" * 400_000)
+    with pytest.raises(ConfigError, match="more than 1,000,000 characters together"):
+        ChatRenderer.open(model, ChatOptions())
 
 
 def test_several_templates_without_a_default_are_named(tmp_path: Path) -> None:
@@ -168,6 +193,29 @@ TAKES_TOO_LONG = [
 ]
 
 
+# Small in memory, and endless for whoever writes or compares it.
+DOUBLES = [
+    *(
+        "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}"
+        + f"{{% set ns.a = {doubled} %}}{{% set ns.b = {doubled.replace('ns.a', 'ns.b')} %}}"
+        + "{% endfor %}{{ ns.a == ns.b }}"
+        for doubled in (
+            "[ns.a, ns.a]",
+            "(ns.a, ns.a)",
+            "{'a': ns.a, 'b': ns.a}",
+            "[ns.a] * 2",
+            "[ns.a] + [ns.a]",
+            "dict(a=ns.a, b=ns.a)",
+            "[1] | batch(3, ns.a) | list",
+            "[1, 2, 3, 4] | slice(3, ns.a) | list",
+        )
+    ),
+    "{% set a = [1] %}" + "{% set a = [a, a] %}" * 60 + "{{ a | string | length }}",
+    "{% macro m(n) %}{{ m(n - 1, varargs, varargs) if n else varargs }}{% endmacro %}{{ m(60, 1) }}",
+    "{% macro m(n) %}{{ m(n - 1, a=kwargs, b=kwargs) if n else kwargs }}{% endmacro %}{{ m(60) }}",
+]
+
+
 @pytest.mark.parametrize("source", [*WRITES_TOO_MUCH, *TAKES_TOO_LONG])
 def test_a_template_that_loops_or_writes_gigabytes_is_ended(source: str, tmp_path: Path) -> None:
     guarded = "{% if messages[0].content == 'evil' %}" + source + "{% endif %}" + CHATML
@@ -181,6 +229,13 @@ def test_a_template_that_loops_or_writes_gigabytes_is_ended(source: str, tmp_pat
     expected = "template_too_many_steps" if source in TAKES_TOO_LONG else "template_too_long"
     assert rendered.reason == expected
     assert text_of(renderer).endswith("b<|im_end|>")
+
+
+@pytest.mark.parametrize("source", DOUBLES)
+def test_lists_that_hold_others_twice_and_twice_again_are_ended(source: str) -> None:
+    template = CompiledTemplate(source, None, 50_000)
+    with pytest.raises(ChatDrop, match="in a list or object"):
+        template.render({"messages": []})
 
 
 def test_a_template_may_collect_texts_and_messages(tmp_path: Path) -> None:
@@ -376,6 +431,15 @@ def test_a_row_that_is_nested_too_deeply_is_a_reason(tmp_path: Path) -> None:
     for row in ({**ROW, "tools": [{"f": deep}]}, {"messages": [user("a"), assistant("b", more=deep)]}):
         rendered = open_source(tmp_path, CHATML).render(row, ChatFormat())
         assert isinstance(rendered, ChatDrop) and rendered.reason == "too_deep"
+
+
+def test_a_row_whose_numbers_or_depths_no_reader_takes_is_a_reason(tmp_path: Path) -> None:
+    renderer = open_source(tmp_path, CHATML)
+    surrogate = b'{"text": "\\ud800", "x": '
+    for value, reason in ((b"9" * 5000, "bad_value"), (b"[" * 50_000 + b"]" * 50_000, "too_deep")):
+        found = render_row(renderer, surrogate + value + b"}", ChatFormat())
+        assert isinstance(found, ChatDrop)
+        assert found.reason == reason
 
 
 def test_a_text_is_measured_in_bytes(tmp_path: Path) -> None:

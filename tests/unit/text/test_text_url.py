@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,13 +156,16 @@ def test_each_entry_is_found_and_counts_once_however_often_and_in_whatever_order
     ("content", "said"),
     [
         (None, "can't be read: No such file"),
+        (os.mkfifo, "can't be read: it is not a regular file"),
         (b"fine.org\n\xff\xfe\n", "is not UTF-8"),
         (b"x" * 2_000_000, "has more than 1,000,000 bytes"),
     ],
 )
-def test_a_list_that_is_none_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_list_that_is_none_is_refused(tmp_path: Path, content: Any, said: str) -> None:
     file = tmp_path / "list.txt"
-    if content is not None:
+    if callable(content):
+        content(file)
+    elif content is not None:
         file.write_bytes(content)
     with pytest.raises(InputError, match=said):
         UrlFilter(Url(hosts=str(file)))
@@ -173,11 +179,44 @@ def test_lists_without_an_entry_and_sections_without_a_list_are_refused(tmp_path
         load_config({"preprocess": {"filters": [{"url": {"ignore_case": True}}]}})
 
 
-def test_a_suffix_list_without_rules_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "suffixes.dat").write_text("// nothing\n")
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda file: file.write_text("// nothing\n"), "has no rule"),
+        (lambda file: file.write_text(".".join("é" * 40)), "has a rule that is not a name"),
+        (lambda file: file.write_text("a" * 300), "has a rule that is not a name"),
+        (lambda file: file.symlink_to("/dev/zero"), "can't be read: it is not a regular file"),
+        (os.mkfifo, "can't be read: it is not a regular file"),
+        (lambda file: (file.touch(), os.truncate(file, 10**11)), "at most 1,000,000 are read"),
+    ],
+)
+def test_a_suffix_list_that_is_none_is_refused(tmp_path: Path, write: Any, said: str) -> None:
+    write(tmp_path / "suffixes.dat")
     section = Url(domains=("a.com",), suffixes=str(tmp_path / "suffixes.dat"))
-    with pytest.raises(InputError, match="has no rule"):
+    with pytest.raises(InputError, match=said):
+        url_bytes(section)
+    with pytest.raises(InputError, match=said):
         UrlFilter(section)
+
+
+def test_a_long_list_of_suffixes_is_planned_with_what_it_takes(tmp_path: Path) -> None:
+    file = tmp_path / "suffixes.dat"
+    file.write_text("".join(f"{number}.com\n" for number in range(90_000)))
+    script = (
+        "import sys, pathlib\n"
+        "from krill import _native\n"
+        "from krill.config.filters import Url\n"
+        "from krill.text.url_filter import UrlFilter, url_bytes\n"
+        "section = Url(domains=('a.com',), suffixes=sys.argv[1])\n"
+        "planned, held = url_bytes(section), _native.resident_bytes()\n"
+        "pathlib.Path('/proc/self/clear_refs').write_text('5')\n"
+        "kept = UrlFilter(section)\n"
+        "status = pathlib.Path('/proc/self/status').read_text()\n"
+        "print(planned, int(status.split('VmHWM:')[1].split()[0]) * 1024 - held)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, file], capture_output=True, text=True, check=True)
+    planned, took = map(int, done.stdout.split())
+    assert took <= planned
 
 
 def test_a_column_that_is_not_there_is_named_with_the_remedy() -> None:
