@@ -11,7 +11,7 @@ namespace krill::fasttext {
 namespace {
 
 // Numbers that are added side by side; each is its own sum, whatever vectors a processor has.
-using Lanes [[gnu::vector_size(32)]] = float;
+typedef float Lanes __attribute__((vector_size(32)));
 
 constexpr size_t kCodes = 256;
 constexpr size_t kCacheLine = 64;
