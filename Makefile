@@ -120,6 +120,15 @@ $(MODULES): | .venv/tools
 .venv/dev .venv/demo: .venv/%: .venv/%-packages .venv/native
 	@touch $@
 
+# Tools whose requirements contradict those of others, an older NumPy and transformers, or bring a PyTorch of their
+# own: without them, they still write and read their formats, which is what the tests do.
+FORMAT_READERS := mosaicml-streaming==0.13.0 python-snappy==0.7.3 cramjam==2.14.0 zstd==1.5.7.2 \
+	litdata==0.2.76 lightning-utilities==0.15.3
+.venv/dev: .venv/format-readers
+.venv/format-readers: Makefile | .venv/dev-packages
+	$(INSTALL) --no-deps $(FORMAT_READERS)
+	@touch $@
+
 # The build asks NumPy where its headers are: it has to be there whole, or not at all.
 .venv/native .venv/torch .venv/dev-packages: | .venv/demo-packages
 

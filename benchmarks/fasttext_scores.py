@@ -1,8 +1,9 @@
 """Scores of fastText models: Krill's beside fasttext-predict's, in turns, on one core.
 
 Both score the same documents with the same files, whose weights are random: one as classifiers of quality
-have it (words and pairs of words, 100 numbers each), one as models of languages have it (words of 2 to 4
-characters, 16 numbers each, 176 labels). Prints MB/s of text by processor time, the best of some rounds, and
+have it (words and pairs of words, 100 numbers each), one as models of languages have it (parts of words of 2
+to 4 characters, 16 numbers each, 176 labels), two with all that fastText knows (parts of 1 to 5 characters,
+three words), of 16 and of 100 numbers. Prints MB/s of text by processor time, the best of some rounds, and
 whether all scores are equal to the last bit. fasttext-predict has the module's name of fastText itself, so it
 is looked for in a folder of its own:
 
@@ -34,6 +35,8 @@ LONGEST = 4000  # characters of a document
 MODELS = {
     "quality": {"dim": 100, "ngrams": 2, "bucket": 500_000, "minn": 0, "maxn": 0, "labels": 2},
     "language": {"dim": 16, "ngrams": 1, "bucket": 1_000_000, "minn": 2, "maxn": 4, "labels": 176},
+    "all, 16": {"dim": 16, "ngrams": 3, "bucket": 1_000_000, "minn": 1, "maxn": 5, "labels": 10},
+    "all, 100": {"dim": 100, "ngrams": 3, "bucket": 500_000, "minn": 1, "maxn": 5, "labels": 10},
 }
 
 

@@ -87,9 +87,7 @@ def check_aarch64(version: str, qemu: Path) -> None:
             ":all:",
             *target,
             wheel(version, "aarch64"),
-            "pytest",
-            "hypothesis",
-            "mmh3",
+            *("pytest", "hypothesis", "mmh3", "zstandard", "duckdb"),
         ],
         check=True,
     )

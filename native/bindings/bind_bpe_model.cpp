@@ -105,7 +105,7 @@ void bind_bpe_model(nb::module_& m) {
           [](bpe::BpeModel* self, nb::handle tokens, const In<int64_t>& offsets, const In<uint8_t>& flags,
              const In<uint32_t>& merges, bool byte_level, bool byte_fallback, std::optional<int64_t> unk,
              bool fuse_unk, const std::optional<nb::bytes>& prefix, const std::optional<nb::bytes>& suffix,
-             bool ignore_merges) {
+             bool ignore_merges, bool reads_spaces_as_marks) {
             const ByteView bytes(tokens);
             const bpe::VocabularyArrays arrays{
                 {bytes.data(), bytes.size()}, span_of(offsets), span_of(flags)};
@@ -120,6 +120,7 @@ void bind_bpe_model(nb::module_& m) {
             options.symbols.fuse_unk = fuse_unk;
             options.symbols.prefix = affix_of(prefix);
             options.symbols.suffix = affix_of(suffix);
+            options.symbols.reads_spaces_as_marks = reads_spaces_as_marks;
             options.ignore_merges = ignore_merges;
             new (self) bpe::BpeModel(arrays, span_of(merges), std::move(options));
           },
@@ -127,7 +128,7 @@ void bind_bpe_model(nb::module_& m) {
           nb::arg("merges").noconvert(), nb::kw_only(), nb::arg("byte_level"),
           nb::arg("byte_fallback") = false, nb::arg("unk").none() = nb::none(), nb::arg("fuse_unk") = false,
           nb::arg("prefix").none() = nb::none(), nb::arg("suffix").none() = nb::none(),
-          nb::arg("ignore_merges") = false)
+          nb::arg("ignore_merges") = false, nb::arg("reads_spaces_as_marks") = false)
       .def("encode_word", &encode_word, nb::arg("word"))
       .def("encode_texts", &encode_texts, nb::arg("offsets").noconvert(), nb::arg("data"),
            nb::arg("cache_bytes"))

@@ -65,6 +65,15 @@ std::unordered_map<uint32_t, DecodedToken> decoded_tokens(const std::vector<Deco
   return tokens;
 }
 
+// A normalizer and a pre-tokenizer, or neither.
+using StepsArgument = std::tuple<std::optional<std::shared_ptr<normalize::Normalizer>>,
+                                 std::optional<std::shared_ptr<tokenizer::PreTokenizer>>>;
+
+std::optional<tokenizer::Steps> steps_of(const std::optional<StepsArgument>& argument) {
+  if (!argument) return {};
+  return tokenizer::Steps{std::get<0>(*argument).value_or(nullptr), std::get<1>(*argument).value_or(nullptr)};
+}
+
 text::WideString wide_string(nb::handle text) {
   if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a text is not a string");
   const auto size = static_cast<size_t>(PyUnicode_GET_LENGTH(text.ptr()));
@@ -225,20 +234,29 @@ void bind_encoder(nb::module_& m) {
              const std::shared_ptr<normalize::Normalizer>& normalizer,
              const std::vector<AddedArgument>& added, const std::vector<DecodedArgument>& decoded,
              const std::shared_ptr<tokenizer::PreTokenizer>& pre_tokenizer,
-             const std::vector<uint32_t>& prefix, const std::vector<uint32_t>& suffix, bool trims_offsets,
-             bool keeps_first_space, size_t cache_bytes, size_t workers) {
+             const std::optional<StepsArgument>& unmarked, const std::vector<uint32_t>& prefix,
+             const std::vector<uint32_t>& suffix, bool trims_offsets, bool keeps_first_space,
+             size_t cache_bytes, size_t workers) {
             const ByteView bytes(tokens);
             const bpe::VocabularyArrays arrays{
                 {bytes.data(), bytes.size()}, span_of(offsets), span_of(flags)};
-            new (self)
-                BoundEncoder({model, tokens_of(model, arrays), byte_level, normalizer, added_tokens(added),
-                              pre_tokenizer, prefix, suffix, trims_offsets, keeps_first_space},
-                             {workers, cache_bytes}, decoded_tokens(decoded));
+            new (self) BoundEncoder({model,
+                                     tokens_of(model, arrays),
+                                     byte_level,
+                                     {normalizer, pre_tokenizer},
+                                     steps_of(unmarked),
+                                     added_tokens(added),
+                                     prefix,
+                                     suffix,
+                                     trims_offsets,
+                                     keeps_first_space},
+                                    {workers, cache_bytes}, decoded_tokens(decoded));
           },
           nb::arg("model"), nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
           nb::kw_only(), nb::arg("byte_level"), nb::arg("normalizer").none(), nb::arg("added"),
-          nb::arg("decoded"), nb::arg("pre_tokenizer").none(), nb::arg("prefix"), nb::arg("suffix"),
-          nb::arg("trims_offsets"), nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
+          nb::arg("decoded"), nb::arg("pre_tokenizer").none(), nb::arg("unmarked").none() = nb::none(),
+          nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"), nb::arg("keeps_first_space"),
+          nb::arg("cache_bytes"), nb::arg("workers"))
       .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
       .def("encode_strings", &BoundEncoder::encode_strings, nb::arg("texts"), nb::arg("begin"),
            nb::arg("end"))

@@ -62,7 +62,8 @@ models::TokenArrays token_arrays(const ByteView& bytes, const In<int64_t>& offse
 void bind_models(nb::module_& m) {
   nb::class_<tokenizer::Model>(m, "Model")
       .def("encode_words", &encode_words, nb::arg("offsets").noconvert(), nb::arg("data"))
-      .def("largest_id", &tokenizer::Model::largest_id);
+      .def("largest_id", &tokenizer::Model::largest_id)
+      .def_prop_ro("reads_spaces_as_marks", &tokenizer::Model::reads_spaces_as_marks);
 
   nb::class_<models::Unigram, tokenizer::Model>(m, "Unigram")
       .def(

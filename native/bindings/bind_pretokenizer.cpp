@@ -49,8 +49,9 @@ std::optional<BoundStep> over_letters(const BoundStep& step) {
   return BoundStep{std::move(over)};
 }
 
-BoundStep rewrite_of(const std::string& replacement, const std::string& prefix, const std::string& where) {
-  Rewrite rewrite{replacement, prefix, Rewrite::Where::nowhere};
+BoundStep rewrite_of(const std::string& replacement, const std::string& prefix, const std::string& where,
+                     bool takes_spaces) {
+  Rewrite rewrite{replacement, prefix, Rewrite::Where::nowhere, takes_spaces};
   if (where == "first") {
     rewrite.where = Rewrite::Where::at_start;
   } else if (where == "always") {
@@ -128,7 +129,8 @@ void bind_pretokenizer(nb::module_& m) {
       .def_static(
           "fixed_length", [](size_t length) { return BoundStep{make_fixed_length(length)}; },
           nb::arg("length"))
-      .def_static("rewrite", &rewrite_of, nb::arg("replacement"), nb::arg("prefix"), nb::arg("where"))
+      .def_static("rewrite", &rewrite_of, nb::arg("replacement"), nb::arg("prefix"), nb::arg("where"),
+                  nb::arg("takes_spaces") = false)
       .def_static("letters", [] { return BoundStep{Rewrite{.letters = true}}; })
       .def("over_letters", &over_letters);
   nb::class_<PreTokenizer>(m, "PreTokenizer")

@@ -26,6 +26,8 @@ BpeModel::BpeModel(const VocabularyArrays& vocabulary, std::span<const uint32_t>
       symbols_(vocabulary_, std::move(options.symbols)),
       merger_(merges_) {
   const SymbolOptions& given = symbols_.options();
+  if (given.reads_spaces_as_marks && ignore_merges_)
+    throw std::invalid_argument("spaces that are read as marks in words that are looked up whole");
   const bool may_cut =
       given.prefix.empty() && given.suffix.empty() && (!given.byte_level || vocabulary_.covers_all_bytes());
   has_lengths_ = given.prefix.empty() && given.suffix.empty() && !symbols_.counts_letters();

@@ -40,6 +40,7 @@ class BpeModel final : public tokenizer::Model {
   const tokenizer::PieceCutter* pieces() const override { return cuts_ ? &*cuts_ : nullptr; }
   bool is_whole(const uint8_t* word, size_t size) const override;
   bool pieces_are_words() const override { return !ignore_merges_; }
+  bool reads_spaces_as_marks() const override { return symbols_.reads_spaces_as_marks(); }
   uint32_t length_of(uint32_t id) const override;
   bool counts_letters() const override { return symbols_.counts_letters(); }
 

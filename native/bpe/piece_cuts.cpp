@@ -11,20 +11,37 @@ namespace krill::bpe {
 
 namespace {
 
+constexpr uint8_t kMarkBytes[] = {0xe2, 0x96, 0x81};
+
 bool is_continuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
+
+// Where U+2581 begins in a block.
+uint64_t marks_in(const text::ScanBlock& block) {
+  return block.equal('\xe2') & block.equal('\x96') >> 1 & block.equal('\x81') >> 2;
+}
 
 }  // namespace
 
 PieceCuts::PieceCuts(const Vocabulary& vocabulary, const Symbols& symbols, std::span<const uint32_t> merges)
-    : byte_level_(symbols.options().byte_level) {
+    : byte_level_(symbols.options().byte_level), spaces_are_marks_(symbols.reads_spaces_as_marks()) {
   note_unknown(symbols, merges);
   collect(vocabulary, merges);
   for (size_t byte = 0; byte < 0x80; ++byte) index_[byte] = static_cast<uint8_t>(byte);
-  index_[0xe2] = kFirst;
-  index_[0x96] = kMiddle;
-  index_[0x81] = kLast;
+  index_[kMarkBytes[0]] = kFirst;
+  index_[kMarkBytes[1]] = kMiddle;
+  index_[kMarkBytes[2]] = kLast;
   rows_[kFirst][kMiddle / 64] |= uint64_t{1} << kMiddle % 64;
   rows_[kMiddle][kLast / 64] |= uint64_t{1} << kLast % 64;
+  if (spaces_are_marks_) read_spaces_as_marks();
+}
+
+// A space has the row and the column of U+2581.
+void PieceCuts::read_spaces_as_marks() {
+  for (auto& row : rows_) {
+    row[0] &= ~(uint64_t{1} << ' ');
+    row[0] |= (row[kFirst / 64] >> kFirst % 64 & 1) << ' ';
+  }
+  rows_[' '] = rows_[kLast];
 }
 
 void PieceCuts::join_small(size_t left, size_t right) {
@@ -78,10 +95,10 @@ void PieceCuts::collect(const Vocabulary& vocabulary, std::span<const uint32_t> 
   for (size_t i = 0; i < kSmall; ++i)
     for (size_t j = 0; j < kSmall; ++j) {
       if (i < 0x80 && j < 0x80 && unknown_ == Unknown::free) continue;
-      const auto left = static_cast<uint32_t>(i < 0x80 ? i : kSpace);
-      const auto right = static_cast<uint32_t>(j < 0x80 ? j : kSpace);
-      const uint8_t last = i < 0x80 ? static_cast<uint8_t>(i) : 0x81;
-      const uint8_t lead = j < 0x80 ? static_cast<uint8_t>(j) : 0xe2;
+      const auto left = static_cast<uint32_t>(i < 0x80 ? i : kMark);
+      const auto right = static_cast<uint32_t>(j < 0x80 ? j : kMark);
+      const uint8_t last = i < 0x80 ? static_cast<uint8_t>(i) : kMarkBytes[2];
+      const uint8_t lead = j < 0x80 ? static_cast<uint8_t>(j) : kMarkBytes[0];
       bool joined = has_parts_ && (is_joined(left, kLead + lead) || is_joined(kTail + last, right) ||
                                    is_joined(kTail + last, kLead + lead));
       if (unknown_ != Unknown::free) {
@@ -110,8 +127,15 @@ void PieceCuts::note_unknown(const Symbols& symbols, std::span<const uint32_t> m
   if (unknown_ != Unknown::free) known_ = symbols.known_characters();
 }
 
-bool PieceCuts::is_cut(const TextCharacter& left, uint8_t last_byte, const TextCharacter& right,
-                       uint8_t lead) const {
+bool PieceCuts::is_cut(TextCharacter left, uint8_t last_byte, TextCharacter right, uint8_t lead) const {
+  if (spaces_are_marks_ && left.point == ' ') {
+    left.point = kMark;
+    last_byte = kMarkBytes[2];
+  }
+  if (spaces_are_marks_ && right.point == ' ') {
+    right.point = kMark;
+    lead = kMarkBytes[0];
+  }
   // Bytes that are no text stay together.
   if (left.point >= kNoCharacter || right.point >= kNoCharacter) return false;
   if (is_joined(left.point, right.point)) return false;
@@ -128,8 +152,8 @@ unsigned PieceCuts::plain_bytes(const uint8_t* text) {
   const text::ScanBlock block(text);
   const uint64_t wide = block.wide();
   if (wide == 0) return text::kScanBlock;
-  const uint64_t spaces = block.equal('\xe2') & block.equal('\x96') >> 1 & block.equal('\x81') >> 2;
-  return static_cast<unsigned>(std::countr_zero(wide & ~(spaces | spaces << 1 | spaces << 2)));
+  const uint64_t marks = marks_in(block);
+  return static_cast<unsigned>(std::countr_zero(wide & ~(marks | marks << 1 | marks << 2)));
 }
 
 size_t PieceCuts::cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const {
@@ -178,12 +202,12 @@ size_t PieceCuts::cut_runs(const uint8_t* text, size_t size, size_t from, uint32
     }
     const text::ScanBlock bytes(block);
     const uint64_t wide = bytes.wide();
-    uint64_t spaces = 0;
-    if (wide != 0) spaces = bytes.equal('\xe2') & bytes.equal('\x96') >> 1 & bytes.equal('\x81') >> 2;
-    const uint64_t marks = spaces | spaces << 1 | spaces << 2;
-    const uint64_t letters = bytes.letters() | (wide & ~marks);
-    places &= spaces | ((letters ^ letters << 1) & ~(spaces << 3));
-    const uint64_t plain = ~wide | marks, both_plain = plain & plain << 1;
+    const uint64_t spaces = spaces_are_marks_ ? bytes.equal(' ') : 0;
+    const uint64_t marks = wide != 0 ? marks_in(bytes) : 0;
+    const uint64_t in_marks = marks | marks << 1 | marks << 2;
+    const uint64_t letters = bytes.letters() | (wide & ~in_marks);
+    places &= spaces | marks | ((letters ^ letters << 1) & ~(spaces << 1 | marks << 3));
+    const uint64_t plain = ~wide | in_marks, both_plain = plain & plain << 1;
     for (; places != 0; places &= places - 1) {
       const auto place = static_cast<unsigned>(std::countr_zero(places));
       ends[count] = static_cast<uint32_t>(base + place);
@@ -216,7 +240,7 @@ size_t PieceCuts::cut_plain(const uint8_t* text, Cursor& cursor, uint32_t* ends)
   }
   cursor.at += plain;
   const uint8_t last = block[plain - 1];
-  cursor.left = last < 0x80 ? TextCharacter{last, 1} : TextCharacter{kSpace, 3};
+  cursor.left = last < 0x80 ? TextCharacter{last, 1} : TextCharacter{kMark, 3};
   return count;
 }
 

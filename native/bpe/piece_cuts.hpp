@@ -31,7 +31,7 @@ class PieceCuts final : public tokenizer::PieceCutter {
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override;
   bool has_runs() const override { return !byte_level_; }
-  // Of all cuts, those before U+2581 and between letters and other ASCII.
+  // Of all cuts, those before U+2581 (and spaces that are read as it) and between letters and other ASCII.
   size_t cut_runs(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                   size_t capacity) const override;
 
@@ -45,8 +45,7 @@ class PieceCuts final : public tokenizer::PieceCutter {
     everywhere,  // none
   };
 
-  // ASCII and U+2581, which stands for a space in most text that is cut.
-  static constexpr uint32_t kSpace = 0x2581;
+  // ASCII and U+2581.
   static constexpr size_t kSmall = 129;
   // Rows and columns of a table of pairs: ASCII, and the three bytes of U+2581. Only its last byte has a row
   // of its own, and only its first a column.
@@ -68,7 +67,7 @@ class PieceCuts final : public tokenizer::PieceCutter {
     bool valid;    // false: no boundary of characters
   };
 
-  static size_t small_index(uint32_t point) { return point < 0x80 ? point : point == kSpace ? 0x80 : kSmall; }
+  static size_t small_index(uint32_t point) { return point < 0x80 ? point : point == kMark ? 0x80 : kSmall; }
   static Edge left_edge(std::span<const uint8_t> left);
   static Edge right_edge(std::span<const uint8_t> right);
 
@@ -88,14 +87,16 @@ class PieceCuts final : public tokenizer::PieceCutter {
     return point < kNoCharacter && (known_[point / 64] >> point % 64 & 1) != 0;
   }
   void join_small(size_t left, size_t right);
+  void read_spaces_as_marks();
   bool small_cut(size_t left, size_t right) const {
     const size_t row = left < 0x80 ? left : kLast, column = right < 0x80 ? right : kFirst;
     return (rows_[row][column / 64] >> column % 64 & 1) == 0;
   }
-  bool is_cut(const TextCharacter& left, uint8_t last_byte, const TextCharacter& right, uint8_t lead) const;
+  bool is_cut(TextCharacter left, uint8_t last_byte, TextCharacter right, uint8_t lead) const;
   bool is_cut_at(const uint8_t* text, size_t size, size_t from, size_t at) const;
 
   bool byte_level_;
+  bool spaces_are_marks_;
   bool has_parts_ = false;  // of characters
   Unknown unknown_ = Unknown::free;
   std::array<uint8_t, 256> index_{};                           // row and column of a byte

@@ -65,8 +65,14 @@ Symbols::Symbols(const Vocabulary& vocabulary, SymbolOptions options) : options_
   collect_characters(vocabulary);
   collect_fallbacks(vocabulary);
   check();
+  if (options_.reads_spaces_as_marks && tables_[0].find(kMark) != Vocabulary::kNoToken) {
+    reads_spaces_as_marks_ = true;
+    tables_[0].set(' ', tables_[0].find(kMark));
+  }
   const bool has_affix = !options_.prefix.empty() || !options_.suffix.empty();
-  for (uint32_t byte = 0; byte < 256; ++byte) plain_[byte] = tables_[0].find(byte);
+  for (uint32_t byte = 0; byte < 256; ++byte)
+    plain_[byte] = options_.byte_level || byte < 0x80 ? tables_[0].find(byte) : Vocabulary::kNoToken;
+  has_plain_characters_ = !options_.byte_level && !has_affix;
   is_plain_bytes_ = options_.byte_level && !has_affix && vocabulary.covers_all_bytes();
   if (options_.byte_level && !options_.has_unk) {
     const auto lacks_some = [](const Table& table) {
@@ -81,6 +87,9 @@ Symbols::Symbols(const Vocabulary& vocabulary, SymbolOptions options) : options_
 }
 
 void Symbols::check() const {
+  if (options_.reads_spaces_as_marks &&
+      (options_.byte_level || !options_.prefix.empty() || !options_.suffix.empty()))
+    throw std::invalid_argument("spaces that are read as marks in a vocabulary of bytes or affixes");
   if (!options_.byte_fallback) return;
   // The library gives tokens for the bytes of the affixes and of the letters that represent bytes too.
   if (!options_.prefix.empty() || !options_.suffix.empty())

@@ -26,7 +26,12 @@ struct SymbolOptions {
   bool fuse_unk = false;
   std::string prefix;  // of every symbol of a word but the first
   std::string suffix;  // of a word's last symbol
+  // Words come with spaces in the place of U+2581, so a space is read as that.
+  bool reads_spaces_as_marks = false;
 };
+
+// U+2581, which stands for a space in vocabularies of SentencePiece's style.
+constexpr uint32_t kMark = 0x2581;
 
 // One character of a text, and how many bytes it takes: 1 for a byte that begins no character.
 struct TextCharacter {
@@ -65,6 +70,12 @@ class Symbols {
       for (size_t i = 0; i < size; ++i) ids[i] = plain_[word[i]];
       return size;
     }
+    if (has_plain_characters_ && lengths == nullptr) {
+      // Most words are ASCII, of which each character has a token.
+      size_t known = 0;
+      while (known < size && (ids[known] = plain_[word[known]]) != Vocabulary::kNoToken) ++known;
+      if (known == size) return size;
+    }
     return write_characters(word, size, ids, lengths);
   }
 
@@ -74,6 +85,8 @@ class Symbols {
   bool counts_letters() const { return counts_letters_; }
   // The length of a whole word in what lengths count.
   uint32_t length(const uint8_t* word, size_t size) const;
+  // Whether a space is read as U+2581: as the options ask for it, and that is a token.
+  bool reads_spaces_as_marks() const { return reads_spaces_as_marks_; }
   // Whether every byte has a token for `byte_fallback`.
   bool has_all_fallbacks() const { return has_all_fallbacks_; }
   const SymbolOptions& options() const { return options_; }
@@ -112,11 +125,13 @@ class Symbols {
   SymbolOptions options_;
   // Of plain characters, with the prefix, with the suffix, and with both.
   std::array<Table, 4> tables_;
-  std::array<uint32_t, 256> plain_;
+  std::array<uint32_t, 256> plain_;  // of bytes that are characters
   std::array<uint32_t, 256> fallbacks_;
   bool is_plain_bytes_ = false;
+  bool has_plain_characters_ = false;
   bool counts_letters_ = false;
   bool has_all_fallbacks_ = false;
+  bool reads_spaces_as_marks_ = false;
 };
 
 }  // namespace krill::bpe

@@ -224,7 +224,7 @@ size_t WordMerger::merge_short(uint32_t* ids, size_t count, uint32_t* lengths) c
 }
 
 void WordMerger::merge_batch(std::span<SymbolRun> words) const {
-  constexpr size_t kTogether = 8;
+  constexpr size_t kTogether = 16;
   MergingWord merging[kTogether];
   MergingWord* active[kTogether];
   size_t next = 0, count = 0;

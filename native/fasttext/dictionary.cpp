@@ -99,8 +99,7 @@ size_t Dictionary::rows_needed() const {
   return words_ + (pruned_ ? pruned_rows_ : options_.buckets);
 }
 
-std::optional<uint32_t> Dictionary::row_of(uint32_t bucket) const {
-  if (!pruned_) return static_cast<uint32_t>(words_) + bucket;
+std::optional<uint32_t> Dictionary::unpruned_row(uint32_t bucket) const {
   const size_t mask = buckets_.size() - 1;
   if (buckets_.size() == 0) return std::nullopt;
   for (size_t at = spread(bucket) & mask;; at = (at + 1) & mask) {

@@ -84,11 +84,15 @@ class Dictionary {
     const uint64_t fraction = reciprocal_ * hash;
     return static_cast<uint32_t>((static_cast<unsigned __int128>(fraction) * options_.buckets) >> 64);
   }
-  // The row of a bucket, or nothing if it was pruned.
-  std::optional<uint32_t> row_of(uint32_t bucket) const;
+  // The row of a bucket that is not pruned, of a model in which others are.
+  std::optional<uint32_t> unpruned_row(uint32_t bucket) const;
   template <class Use>
   void use_bucket(uint32_t bucket, Use& use) const {
-    if (const auto row = row_of(bucket)) use(*row);
+    if (!pruned_) {
+      use(static_cast<uint32_t>(words_) + bucket);
+    } else if (const auto row = unpruned_row(bucket)) {
+      use(*row);
+    }
   }
   template <class Use>
   void use_word(std::string_view word, Scratch& scratch, Use& use) const;

@@ -1,6 +1,7 @@
 #include "fasttext/matrix.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -9,10 +10,15 @@ namespace krill::fasttext {
 
 namespace {
 
+// Numbers that are added side by side; each is its own sum, whatever vectors a processor has.
+using Lanes [[gnu::vector_size(32)]] = float;
+
 constexpr size_t kCodes = 256;
 constexpr size_t kCacheLine = 64;
-// Of a long row; the rest follows by itself.
-constexpr size_t kLinesAhead = 16;
+// So many rows are added at once: they stay in the first cache while one group of columns follows another.
+constexpr size_t kBlock = 16;
+// What is asked for before it is added, in lines of the cache, as memory takes some time to answer.
+constexpr size_t kLinesAhead = 64;
 
 struct Shape {
   size_t rows;
@@ -31,20 +37,23 @@ Shape read_shape(ModelReader& reader) {
 class DenseMatrix final : public Matrix {
  public:
   DenseMatrix(Shape shape, Buffer<float> weights)
-      : Matrix(shape.rows, shape.columns), weights_(std::move(weights)) {}
-
-  void prefetch(size_t row) const override {
-    const auto* const at = reinterpret_cast<const char*>(at_row(row));
-    const size_t bytes = columns_ * sizeof(float);
-    for (size_t line = 0; line < kLinesAhead && line * kCacheLine < bytes; ++line)
-      __builtin_prefetch(at + line * kCacheLine);
+      : Matrix(shape.rows, shape.columns), weights_(std::move(weights)), add_block_(add_block) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") != 0) add_block_ = add_block_avx2;
+#endif
   }
 
   void add_rows(std::span<const uint32_t> rows, float* vector) const override {
-    size_t column = 0;
-    for (; column + 16 <= columns_; column += 16) add_columns<16>(rows, column, vector);
-    for (; column + 4 <= columns_; column += 4) add_columns<4>(rows, column, vector);
-    for (; column < columns_; ++column) add_columns<1>(rows, column, vector);
+    const size_t lines = std::max<size_t>(columns_ * sizeof(float) / kCacheLine, 1);
+    const size_t ahead = std::max(kLinesAhead / lines, kBlock);
+    prefetch(rows.first(std::min(ahead, rows.size())));
+    while (!rows.empty()) {
+      const size_t size = std::min(kBlock, rows.size());
+      const size_t behind = std::min(ahead, rows.size());
+      const auto next = rows.subspan(behind, std::min(size, rows.size() - behind));
+      add_block_(*this, rows.first(size), next, vector);
+      rows = rows.subspan(size);
+    }
   }
 
   float dot(size_t row, const float* vector) const override {
@@ -55,17 +64,54 @@ class DenseMatrix final : public Matrix {
   }
 
  private:
+  using Rows = std::span<const uint32_t>;
+
+  void prefetch(Rows rows) const {
+    for (const uint32_t row : rows) {
+      const float* const weights = at_row(row);
+      for (size_t column = 0; column < columns_; column += kCacheLine / sizeof(float))
+        __builtin_prefetch(weights + column);
+    }
+  }
+
+  // Adds some rows, and asks for others that will be added soon.
+  [[gnu::always_inline]] inline void add_and_prefetch(Rows rows, Rows next, float* vector) const {
+    size_t column = 0;
+    for (; column + 32 <= columns_; column += 32) add_columns<Lanes, 4>(rows, next, column, vector);
+    for (; column + 8 <= columns_; column += 8) add_columns<Lanes, 1>(rows, next, column, vector);
+    for (; column < columns_; ++column) add_columns<float, 1>(rows, {}, column, vector);
+  }
+
   // Some columns of all rows: their sums stay in registers meanwhile.
-  template <size_t Columns>
-  void add_columns(std::span<const uint32_t> rows, size_t column, float* vector) const {
-    float sums[Columns];
-    std::copy_n(vector + column, Columns, sums);
+  template <class Part, size_t Parts>
+  [[gnu::always_inline]] inline void add_columns(Rows rows, Rows next, size_t column, float* vector) const {
+    constexpr size_t kPrefetched = std::max<size_t>(Parts * sizeof(Part) / kCacheLine, 1);
+    for (const uint32_t row : next)
+      for (size_t line = 0; line < kPrefetched; ++line)
+        __builtin_prefetch(at_row(row) + column + line * kCacheLine / sizeof(float));
+    Part sums[Parts];
+    std::memcpy(sums, vector + column, sizeof sums);
     for (const uint32_t row : rows) {
       const float* const weights = at_row(row) + column;
-      for (size_t at = 0; at < Columns; ++at) sums[at] += weights[at];
+      for (size_t part = 0; part < Parts; ++part) {
+        Part added;
+        std::memcpy(&added, weights + part * sizeof(Part) / sizeof(float), sizeof added);
+        sums[part] += added;
+      }
     }
-    std::copy_n(sums, Columns, vector + column);
+    std::memcpy(vector + column, sums, sizeof sums);
   }
+
+  // One loop, compiled for what every processor of the kind has and for what newer ones have.
+  static void add_block(const DenseMatrix& matrix, Rows rows, Rows next, float* vector) {
+    matrix.add_and_prefetch(rows, next, vector);
+  }
+#if defined(__x86_64__)
+  [[gnu::target("avx2")]] static void add_block_avx2(const DenseMatrix& matrix, Rows rows, Rows next,
+                                                     float* vector) {
+    matrix.add_and_prefetch(rows, next, vector);
+  }
+#endif
 
   const float* at_row(size_t row) const {
     check_index(row, rows_);
@@ -73,6 +119,7 @@ class DenseMatrix final : public Matrix {
   }
 
   Buffer<float> weights_;
+  void (*add_block_)(const DenseMatrix&, Rows, Rows, float*);
 };
 
 // Vectors in parts of `width` numbers, each one of 256 known for its place.
@@ -111,19 +158,11 @@ class QuantisedMatrix final : public Matrix {
     norms_.emplace(std::move(quantiser));
   }
 
-  void prefetch(size_t row) const override {
-    const uint8_t* const at = at_row(row);
-    for (size_t offset = 0; offset < quantiser_.parts; offset += kCacheLine) __builtin_prefetch(at + offset);
-    if (norm_codes_) __builtin_prefetch(norm_codes_->data() + row);
-  }
-
   void add_rows(std::span<const uint32_t> rows, float* vector) const override {
-    for (const uint32_t row : rows) {
-      if (quantiser_.width == 2)
-        add_row<2>(row, vector);
-      else
-        add_row<0>(row, vector);
-    }
+    if (quantiser_.width == 2)
+      add_rows_of<2>(rows, vector);
+    else
+      add_rows_of<0>(rows, vector);
   }
 
   float dot(size_t row, const float* vector) const override {
@@ -139,7 +178,22 @@ class QuantisedMatrix final : public Matrix {
   }
 
  private:
+  void prefetch(size_t row) const {
+    const uint8_t* const at = at_row(row);
+    for (size_t offset = 0; offset < quantiser_.parts; offset += kCacheLine) __builtin_prefetch(at + offset);
+    if (norm_codes_) __builtin_prefetch(norm_codes_->data() + row);
+  }
+
   // `Width` is that of parts, or 0 if it is not known before.
+  template <size_t Width>
+  void add_rows_of(std::span<const uint32_t> rows, float* vector) const {
+    for (const uint32_t row : rows.first(std::min(kBlock, rows.size()))) prefetch(row);
+    for (size_t at = 0; at < rows.size(); ++at) {
+      if (at + kBlock < rows.size()) prefetch(rows[at + kBlock]);
+      add_row<Width>(rows[at], vector);
+    }
+  }
+
   template <size_t Width>
   void add_row(size_t row, float* vector) const {
     const uint8_t* const codes = at_row(row);

@@ -19,9 +19,7 @@ class Matrix {
   size_t rows() const { return rows_; }
   size_t columns() const { return columns_; }
 
-  // Asks for a row that will be added soon.
-  virtual void prefetch(size_t row) const = 0;
-  // Adds rows to a vector, one after the other.
+  // Adds rows to a vector, one after the other; many at once, as each is asked for before its turn.
   virtual void add_rows(std::span<const uint32_t> rows, float* vector) const = 0;
   virtual float dot(size_t row, const float* vector) const = 0;
 

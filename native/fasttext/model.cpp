@@ -16,8 +16,8 @@ constexpr int32_t kSupervised = 3;
 // Longer n-grams are nobody's: a text of one word would take time with its square.
 constexpr int32_t kLongestNgram = 64;
 constexpr double kMostCount = 1e15;
-// Rows wait for so many others, so that they are in the cache when their turn comes.
-constexpr size_t kWaiting = 32;
+// Rows are found, and then added, so many at once.
+constexpr size_t kWaiting = 1024;
 
 // fastText keeps logarithms, which never are of 0.
 float safe_log(float value) { return static_cast<float>(std::log(value + 1e-5)); }
@@ -27,24 +27,23 @@ class RowAdder {
   RowAdder(const Matrix& matrix, float* vector) : matrix_(matrix), vector_(vector) {}
 
   void operator()(uint32_t row) {
-    matrix_.prefetch(row);
     waiting_[count_++] = row;
-    ++rows_;
-    if (count_ < kWaiting) return;
-    constexpr size_t kAdded = kWaiting / 2;
-    matrix_.add_rows({waiting_.data(), kAdded}, vector_);
-    std::copy(waiting_.begin() + kAdded, waiting_.end(), waiting_.begin());
-    count_ -= kAdded;
+    if (count_ == kWaiting) add();
   }
 
   // Adds those that are left; how many there were in all.
   size_t finish() {
-    matrix_.add_rows({waiting_.data(), count_}, vector_);
-    count_ = 0;
+    add();
     return rows_;
   }
 
  private:
+  void add() {
+    matrix_.add_rows({waiting_.data(), count_}, vector_);
+    rows_ += count_;
+    count_ = 0;
+  }
+
   const Matrix& matrix_;
   float* vector_;
   std::array<uint32_t, kWaiting> waiting_;

@@ -90,6 +90,19 @@ inline std::string well_formed_text(Settings settings) {
   return text;
 }
 
+// Longer, and hardly anything but ASCII.
+inline std::string mostly_ascii_text(Settings settings) {
+  constexpr std::string_view kAsciiParts[] = {"a", "b", "s", "'", " ", "\n", "\r", "1",
+                                              "A", "x", "-", "/", "l", "e",  "\t", "    "};
+  std::string text;
+  for (size_t at = 0; at < settings.rest_size() && at < 512; ++at) {
+    const uint8_t part = settings.rest()[at];
+    text +=
+        part < 252 ? kAsciiParts[part % std::size(kAsciiParts)] : kTextParts[part % std::size(kTextParts)];
+  }
+  return text;
+}
+
 inline std::vector<uint32_t> split_in_steps(const regex::Regex& pattern, const std::string& text,
                                             size_t capacity) {
   const std::vector<uint8_t> exact(text.begin(), text.end());
@@ -241,11 +254,20 @@ inline void fuzz_sequences(Settings settings) {
     std::vector<tokenizer::StepPtr> steps;
     std::vector<tokenizer::PreTokenizer::Item> items;
     for (size_t count = 2 + settings.next() % 2; count > 0; --count) {
-      constexpr std::string_view kUsual[] = {"\\d{1,3}", "[a-z]+", "\\s+(?!\\S)|\\s+", "\\p{L}+|'s", "."};
+      constexpr std::string_view kUsual[] = {
+          "\\d{1,3}",
+          "[a-z]+",
+          "\\s+(?!\\S)|\\s+",
+          "\\p{L}+|'s",
+          ".",
+          "'s|'t|'re|'ll| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+          "[!-/][A-Za-z]+|[^\r\n\\p{L}\\p{P}]?\\p{L}+| ?\\p{P}+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+          "a+b?|ab+s|1 +A",
+      };
       const uint8_t which = settings.next();
-      steps.push_back(
-          tokenizer::make_split(which < 200 ? std::string(kUsual[which % 5]) : pattern_from(settings),
-                                tokenizer::Behavior::isolated, false));
+      steps.push_back(tokenizer::make_split(
+          which < 200 ? std::string(kUsual[which % std::size(kUsual)]) : pattern_from(settings),
+          tokenizer::Behavior::isolated, false));
       if (const auto over = count < 3 && settings.flag() ? steps.back()->over_letters() : nullptr)
         steps.back() = over;
       items.emplace_back(steps.back());
@@ -253,10 +275,12 @@ inline void fuzz_sequences(Settings settings) {
     const auto made = std::make_shared<tokenizer::PreTokenizer>(std::move(items));
     const std::string text = well_formed_text(settings);
     for (const tokenizer::StepPtr& step : steps) check_over_letters(step, text);
-    const std::vector<uint8_t> exact(text.begin(), text.end());
-    const std::vector<uint32_t> expected = cut_plainly(steps, exact);
-    require(cut_in_steps(made, exact, 4096) == expected, "pre-tokenizer: steps in one cut otherwise");
-    require(cut_in_steps(made, exact, 1) == expected, "pre-tokenizer: the capacity shows");
+    for (const std::string& cut : {text, mostly_ascii_text(settings)}) {
+      const std::vector<uint8_t> exact(cut.begin(), cut.end());
+      const std::vector<uint32_t> expected = cut_plainly(steps, exact);
+      require(cut_in_steps(made, exact, 4096) == expected, "pre-tokenizer: steps in one cut otherwise");
+      require(cut_in_steps(made, exact, 1) == expected, "pre-tokenizer: the capacity shows");
+    }
   } catch (const std::invalid_argument&) {
   } catch (const std::runtime_error&) {
   }

@@ -83,6 +83,7 @@ class GopherRepetition final : public Filter {
   // The number of the first entry, from 1, that is violated. They are counted in the order of n.
   size_t judge_top(Scratch& scratch, double* values) const {
     const Words& words = scratch.document.words();
+    if (values == nullptr && is_below_all(scratch)) return 0;
     TopNGrams grams(scratch);
     size_t violated = 0;
     for (const uint32_t i : top_order_) {
@@ -100,6 +101,16 @@ class GopherRepetition final : public Filter {
       if (values != nullptr) values[i] = measured;
     }
     return violated;
+  }
+
+  // Whether the bounds already show that no most frequent n-gram is above its limit.
+  bool is_below_all(Scratch& scratch) const {
+    NGramBounds bounds(scratch);
+    return std::ranges::all_of(top_order_, [&](uint32_t i) {
+      const auto& [n, limit] = limits_.top_n_grams[i];
+      return scratch.document.words().count() < n ||
+             share(bounds.bytes(n), scratch.document.characters()) <= limit;
+    });
   }
 
   size_t judge_repeated(Scratch& scratch, double* values) const {

@@ -10,6 +10,17 @@ namespace krill::quality {
 namespace {
 
 constexpr uint32_t kFront = Words::kSlack;  // bytes by which places are told apart at first
+constexpr AddedTwice::Slot kNoSlot = UINT32_MAX;
+
+// A word at which a repetition may begin, or that may be repeated later.
+struct Candidate {
+  uint32_t word;
+  bool is_front_repeated;  // whether the bytes from there on may begin as others do
+
+  static Candidate unpack(uint32_t packed) { return {packed >> 1, (packed & 1) != 0}; }
+  uint32_t pack() const { return word << 1 | static_cast<uint32_t>(is_front_repeated); }
+};
+static_assert(Words::kMost < uint32_t{1} << 31);
 
 // A word's bytes in two registers, if it has at most sixteen; sixteen can be read at every word.
 struct ShortWord {
@@ -27,7 +38,48 @@ struct ShortWord {
 };
 static_assert(std::endian::native == std::endian::little, "the mask keeps the first bytes");
 
+uint64_t hash_of(const ShortWord& word) { return mix(word.low ^ kSaltA, word.high ^ kSaltB); }
+
+uint64_t hash_of(const uint8_t* word, uint32_t size) {
+  return size <= Words::kSlack ? hash_of(ShortWord(word, size)) : quick_hash(word, size);
+}
+
+uint64_t hash_front(const uint8_t* bytes) { return mix(load8(bytes) ^ kSaltA, load8(bytes + 8) ^ kSaltB); }
+
+// Of an n-gram's size, its first and its last sixteen bytes: enough for a filter.
+uint64_t hash_ends(const uint8_t* gram, uint32_t size) {
+  if (size <= kFront) return hash_of(ShortWord(gram, size));
+  const uint8_t* end = gram + size;
+  return mix(load8(gram) ^ std::rotl(load8(end - 8), 32) ^ kSaltA,
+             load8(gram + 8) ^ std::rotl(load8(end - 16), 32) ^ (kSaltB + size));
+}
+
 }  // namespace
+
+NGramBounds::NGramBounds(Scratch& scratch)
+    : words_(scratch.document.words()), counts_(scratch.grams.resize_for_overwrite(words_.count())) {
+  const size_t count = words_.count();
+  const std::span<uint32_t> by_hash = scratch.longer_grams.resize_for_overwrite(count);
+  std::ranges::fill(by_hash, 0);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t hash = hash_of(words_.at(i), words_.size(i));
+    counts_[i] = static_cast<uint32_t>((hash >> 32) * count >> 32);
+    ++by_hash[counts_[i]];
+  }
+  for (uint32_t& word : counts_) word = by_hash[word];
+}
+
+uint64_t NGramBounds::bytes(uint32_t n) {
+  const size_t count = words_.count();
+  for (; n_ < n; ++n_)
+    for (size_t i = 0; i + 1 < count; ++i) counts_[i] = std::min(counts_[i], counts_[i + 1]);
+  uint64_t most = 0;
+  for (size_t i = 0; i + n <= count; ++i) {
+    const uint64_t size = words_.begin(i + n) - words_.begin(i) + n - 1;
+    most = std::max(most, counts_[i] * size);
+  }
+  return most;
+}
 
 TopNGrams::TopNGrams(Scratch& scratch)
     : words_(scratch.document.words()),
@@ -55,7 +107,7 @@ void TopNGrams::count_words() {
     const uint32_t size = words_.size(i);
     if (size <= Words::kSlack) {
       const ShortWord own(word, size);
-      grams_[i] = table_.first_of(mix(own.low ^ kSaltA, own.high ^ kSaltB), i, [&](uint32_t other) {
+      grams_[i] = table_.first_of(hash_of(own), i, [&](uint32_t other) {
         return words_.size(other) == size && ShortWord(words_.at(other), size) == own;
       });
     } else {
@@ -95,47 +147,49 @@ RepeatedNGrams::RepeatedNGrams(Scratch& scratch, uint32_t shortest)
     : words_(scratch.document.words()),
       ascii_(scratch.document.is_ascii()),
       table_(scratch.table),
-      shared_(scratch.counts.resize_for_overwrite(words_.count())),
+      bits_(scratch.counts.resize_for_overwrite(words_.count() + 2)),
+      slots_(scratch.longer_grams.resize_for_overwrite(words_.count())),
       candidates_(scratch.grams.resize_for_overwrite(words_.count())) {
-  find_shared_fronts();
+  // What is written together repeats only if its first sixteen bytes do, unless it is shorter than that.
   const size_t count = words_.count();
-  for (uint32_t i = 0; i < count; ++i) {
-    const size_t end = std::min<size_t>(count, size_t{i} + shortest);
+  AddedTwice fronts(bits_, count);
+  for (size_t i = 0; i < count; ++i) slots_[i] = fronts.add(hash_front(words_.at(i)));
+  size_t found = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t end = std::min<size_t>(count, i + shortest);
     const bool is_short = words_.begin(end) - words_.begin(i) < kFront;
-    if (is_short || shared_[i] != 0) candidates_[candidate_count_++] = i;
+    const bool repeats = fronts.has(slots_[i]);
+    candidates_[found] = Candidate{static_cast<uint32_t>(i), repeats}.pack();
+    found += is_short || repeats;
   }
-}
-
-// What is written together repeats only if its first sixteen bytes do, unless it is shorter than that.
-void RepeatedNGrams::find_shared_fronts() {
-  const auto count = static_cast<uint32_t>(words_.count());
-  table_.reset(count, count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t low = load8(words_.at(i));
-    const uint64_t high = load8(words_.at(i) + 8);
-    const uint32_t first = table_.first_of(mix(low ^ kSaltA, high ^ kSaltB), i, [&](uint32_t other) {
-      return load8(words_.at(other)) == low && load8(words_.at(other) + 8) == high;
-    });
-    shared_[i] = first != i;
-    if (first != i) shared_[first] = 1;
-  }
+  candidates_ = candidates_.first(found);
 }
 
 size_t RepeatedNGrams::characters(uint32_t n) {
   const size_t count = words_.count();
-  table_.reset(candidate_count_, count);
+  const auto size_at = [&](uint32_t word) { return words_.begin(word + n) - words_.begin(word); };
+  AddedTwice grams(bits_, candidates_.size());
+  size_t end = 0;
+  size_t added = 0;
+  for (; end < candidates_.size(); ++end) {
+    const Candidate candidate = Candidate::unpack(candidates_[end]);
+    if (candidate.word + size_t{n} > count) break;
+    const uint32_t size = size_at(candidate.word);
+    slots_[end] = kNoSlot;
+    if (size >= kFront && !candidate.is_front_repeated) continue;
+    slots_[end] = grams.add(hash_ends(words_.at(candidate.word), size));
+    ++added;
+  }
+  table_.reset(added, count);
   size_t characters = 0;
   size_t next = 0;  // words before this one are behind the search
-  for (size_t k = 0; k < candidate_count_; ++k) {
-    const uint32_t word = candidates_[k];
-    if (word < next) continue;
-    if (word + size_t{n} > count) break;
+  for (size_t k = 0; k < end; ++k) {
+    const uint32_t word = Candidate::unpack(candidates_[k]).word;
+    if (word < next || slots_[k] == kNoSlot || !grams.has(slots_[k])) continue;
     const uint8_t* gram = words_.at(word);
-    const uint32_t size = words_.begin(word + n) - words_.begin(word);
-    if (size >= kFront && shared_[word] == 0) continue;
+    const uint32_t size = size_at(word);
     const uint32_t first = table_.first_of(quick_hash(gram, size), word, [&](uint32_t other) {
-      return words_.begin(other + n) - words_.begin(other) == size &&
-             equal_bytes(words_.at(other), gram, size);
+      return size_at(other) == size && equal_bytes(words_.at(other), gram, size);
     });
     if (first == word) continue;
     characters += ascii_ ? size : count_characters(gram, size);

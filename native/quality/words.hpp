@@ -28,6 +28,10 @@ struct Span {
 // Lengths in bytes of what is taken off the front and the end of a chunk of at least one byte; 0 for nothing.
 size_t front_mark(const uint8_t* text, size_t size);
 size_t back_mark(const uint8_t* text, size_t size);
+// Whether a character beyond ASCII may join two words; no letter does.
+inline bool may_join(uint32_t point, Traits traits) {
+  return (traits & kPicture) != 0 || (point >= 0x2013 && point <= 0x2026);  // dashes to the ellipsis
+}
 // The length of what joins two words at a place inside a chunk.
 size_t joint(const uint8_t* text, size_t size, size_t at);
 bool is_address(const uint8_t* text, size_t size);
@@ -96,7 +100,8 @@ class WordSplitter {
     return true;
   }
 
-  // Goes on to whitespace or to a script without spaces; returns what kinds of bytes were seen.
+  // Goes on to whitespace or to a script without spaces; returns what kinds of bytes were seen, `kHighByte`
+  // only of characters that may join words.
   uint8_t find_chunk_end() {
     uint8_t seen = 0;
     while (at_ < size_) {
@@ -104,8 +109,11 @@ class WordSplitter {
       if (kind == kSpaceByte) break;
       if (kind == kHighByte) {
         const Character here = character_at(text_ + at_, size_ - at_);
-        if (traits_of(here.point) & (kSpace | kCutScripts)) break;
-        at_ += here.length - 1;
+        const Traits traits = traits_of(here.point);
+        if (traits & (kSpace | kCutScripts)) break;
+        at_ += here.length;
+        if (may_join(here.point, traits)) seen |= kHighByte;
+        continue;
       }
       seen |= kind;
       ++at_;

@@ -11,6 +11,11 @@ constexpr size_t kMostProducts = 3000;
 constexpr size_t kMostProductEntries = 200'000;
 constexpr uint32_t kSlow = UINT32_MAX;  // in `begins_`: no piece begins with this symbol at once
 constexpr size_t kChunk = 128;
+// Pieces that are left to the automata where the next cuts are not known at once, and where that is so again
+// and again, as among characters beyond ASCII.
+constexpr size_t kFewPieces = 4, kManyPieces = 64;
+
+StepBudget budget_of(size_t size) { return StepBudget(16 * uint64_t{size} + 1'000'000); }
 
 }  // namespace
 
@@ -31,6 +36,9 @@ class FusedSplits::Builder {
     fused_.stride_ = size_t{1} << fused_.stride_bits_;
     if (!make_outer() || !make_products()) return std::nullopt;
     fused_.pairs_.build(fused_.symbols_, fused_.cuts_, fused_.stride_bits_);
+    fused_.local_ =
+        LocalCuts::build({fused_.symbols_, fused_.outer_, fused_.stride_, last_.steps_, last_.stride_,
+                          last_.start_rows_[0], last_.surely_matching(), fused_.last_symbols_});
     return std::move(fused_);
   }
 
@@ -199,9 +207,36 @@ size_t FusedSplits::find_cuts(const uint8_t* text, size_t size, Place begin, Pla
 
 size_t FusedSplits::split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
                           uint32_t& state) const {
+  if (!local_) return split_plainly(text, size, from, ends, capacity, state);
+  size_t count = 0, budgeted = 0;
+  StepBudget budget = budget_of(size - from);
+  while (from < size && count < capacity) {
+    bool is_hard = false;
+    count += local_->find(text, size, from, ends + count, capacity - count, state, is_hard);
+    if (count > 0) from = ends[count - 1];
+    if (from == size || count == capacity) break;
+    if (count - budgeted >= kChunk) {
+      budget = budget_of(size - from);
+      budgeted = count;
+    }
+    count += split_by_states(text, size, from, ends + count,
+                             std::min(capacity - count, is_hard ? kManyPieces : kFewPieces), state, budget);
+    from = ends[count - 1];
+    if (capacity - count < LocalCuts::kRoom) break;
+  }
+  return count;
+}
+
+size_t FusedSplits::split_plainly(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                                  size_t capacity, uint32_t& state) const {
+  StepBudget budget = budget_of(size - from);
+  return split_by_states(text, size, from, ends, capacity, state, budget);
+}
+
+size_t FusedSplits::split_by_states(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                                    size_t capacity, uint32_t& state, StepBudget& budget) const {
   if (from >= size || capacity == 0) return 0;
   const uint32_t* const table = cuts_.data();
-  StepBudget budget(16 * uint64_t{size - from} + 1'000'000);
   capacity = std::min(capacity, kChunk);
   uint32_t rows[kChunk];    // of the product at or one character before each cut
   uint32_t places[kChunk];  // where

@@ -16,6 +16,7 @@
 
 #include "regex/ascii_pairs.hpp"
 #include "regex/dfa.hpp"
+#include "regex/local_cuts.hpp"
 #include "regex/symbols.hpp"
 
 namespace krill::regex {
@@ -30,10 +31,14 @@ class FusedSplits {
   // for the next call.
   size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
                uint32_t& state) const;
+  // The same by the automata alone, up to some hundred pieces; for tests.
+  size_t split_plainly(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+                       uint32_t& state) const;
 
   size_t bytes() const {
     return symbols_.bytes() + last_.bytes() +
-           (outer_.size() + begins_.size() + cuts_.size()) * sizeof(uint32_t) + pairs_.bytes();
+           (outer_.size() + begins_.size() + cuts_.size()) * sizeof(uint32_t) + pairs_.bytes() +
+           (local_ ? local_->bytes() : 0);
   }
 
  private:
@@ -56,6 +61,8 @@ class FusedSplits {
     if (place < at) row = cuts_[row + symbols_.of_ascii(text[place])] >> kCutFlags;
     return {at, outer_of_[row >> stride_bits_]};
   }
+  size_t split_by_states(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+                         uint32_t& state, StepBudget& budget) const;
   bool last_matches(const uint8_t* text, size_t size, Place begin, Place& end, StepBudget& budget) const;
   // The next one or two cuts after `begin`, where a piece begins.
   size_t find_cuts(const uint8_t* text, size_t size, Place begin, Place* cuts, StepBudget& budget) const;
@@ -71,6 +78,7 @@ class FusedSplits {
   std::vector<uint32_t> cuts_;  // as those of Dfa
   std::vector<uint32_t> outer_of_;  // by state: the row of the outer ones
   AsciiPairs pairs_;
+  std::optional<LocalCuts> local_;
 };
 
 }  // namespace krill::regex

@@ -37,6 +37,8 @@ class AddedTokens {
   // A token without text throws std::invalid_argument.
   explicit AddedTokens(const std::vector<AddedToken>& tokens);
 
+  bool has_normalized() const { return !normalized_.empty(); }
+
   // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The
   // plain parts don't overlap, and there are no more ids than bytes. Where is_text(begin, end, id), it is as
   // if there were no such token.
@@ -53,6 +55,8 @@ class AddedTokens {
   class Pass {
    public:
     explicit Pass(std::vector<AddedToken> tokens);
+
+    bool empty() const { return tokens_.empty(); }
 
     template <class Use, class IsText>
     void split(const uint8_t* text, size_t size, Use&& use, const IsText& is_text) const;

@@ -40,9 +40,9 @@ uint32_t largest_id(const EncoderParts& parts) {
 template <class Id>
 struct Encoder<Id>::Worker {
   Worker(const EncoderParts& parts, size_t cache_bytes, std::mutex& long_words)
-      : Worker(parts,
-               parts.pre_tokenizer ? std::make_unique<PreTokenizerCutter>(parts.pre_tokenizer) : nullptr,
-               cache_bytes, long_words) {}
+      : Worker(parts, cutter_of(parts.steps), cache_bytes, long_words) {
+    if (parts.unmarked) unmarked_cutter = cutter_of(*parts.unmarked);
+  }
 
   void track(bool wanted) {
     section.track(wanted);
@@ -50,12 +50,18 @@ struct Encoder<Id>::Worker {
   }
 
   PreTokenizerCutter* pre_tokenizer;  // null: a part is one word
+  // Of the unmarked steps, to prepare parts; the words of these are cut as those of the others.
+  std::unique_ptr<PreTokenizerCutter> unmarked_cutter;
   WordEncoder<Id> words;
   normalize::Text section;
   normalize::Text part;
   GrowingBuffer<uint8_t> text;  // of a string that is not held as UTF-8
 
  private:
+  static std::unique_ptr<PreTokenizerCutter> cutter_of(const Steps& steps) {
+    return steps.pre_tokenizer ? std::make_unique<PreTokenizerCutter>(steps.pre_tokenizer) : nullptr;
+  }
+
   Worker(const EncoderParts& parts, std::unique_ptr<PreTokenizerCutter> cutter, size_t cache_bytes,
          std::mutex& long_words)
       : pre_tokenizer(cutter.get()),
@@ -103,6 +109,8 @@ Encoder<Id>::Encoder(EncoderParts parts, EncoderWorkers workers)
   if (workers_.count == 0) throw std::invalid_argument("there must be a worker");
   if (largest_id(parts_) > std::numeric_limits<Id>::max())
     throw std::invalid_argument("an id is too large for its type");
+  if (parts_.unmarked && (!parts_.model->reads_spaces_as_marks() || added_.has_normalized()))
+    throw std::invalid_argument("unmarked words of a tokenizer that needs marks");
   idle_.reserve(workers_.count);
 }
 
@@ -183,17 +191,17 @@ void Encoder<Id>::encode_document(Worker& worker, const Document& text, GrowingB
 // The library asks where in the input a piece comes from, and normalizers may remove what was first, or make
 // several characters of it. The beginning of a section is normalised once more, with its origins.
 template <class Id>
-size_t Encoder<Id>::beginning(Worker& worker, const uint8_t* text, size_t size) const {
-  if (!parts_.pre_tokenizer || !parts_.pre_tokenizer->asks_for_start()) return 0;
+size_t Encoder<Id>::beginning(Worker& worker, const Steps& steps, const uint8_t* text, size_t size) const {
+  if (!steps.pre_tokenizer || !steps.pre_tokenizer->asks_for_start()) return 0;
   if (!worker.section.changed()) return first_length(text, size);
   worker.part.track(true);
   size_t some = std::min<size_t>(size, kBeginning);
   while (some < size && (text[some] & 0xc0) == 0x80) ++some;
   worker.part.assign(text, some);
-  parts_.normalizer->apply(worker.part);
+  steps.normalizer->apply(worker.part);
   if (worker.part.size() == 0 && some < size) {
     worker.part.assign(text, size);
-    parts_.normalizer->apply(worker.part);
+    steps.normalizer->apply(worker.part);
   }
   const normalize::Origin* const origins = worker.part.present_origins();
   size_t first = 0;
@@ -208,12 +216,16 @@ void Encoder<Id>::split_section(Worker& worker, bool is_start, Use&& use, const 
   normalize::Text& section = worker.section;
   const uint8_t* const text = section.data();
   const size_t size = section.size();
-  if (parts_.normalizer) parts_.normalizer->apply(section);
-  const size_t start = is_start ? beginning(worker, text, size) : 0;
+  // Offsets are those of the text with its marks.
+  const bool is_unmarked = parts_.unmarked && !section.tracked();
+  const Steps& steps = is_unmarked ? *parts_.unmarked : parts_.steps;
+  PreTokenizerCutter* const cutter = is_unmarked ? worker.unmarked_cutter.get() : worker.pre_tokenizer;
+  if (steps.normalizer) steps.normalizer->apply(section);
+  const size_t start = is_start ? beginning(worker, steps, text, size) : 0;
   const auto use_part = [&](size_t begin, size_t end, uint32_t id) {
     if (id == Model::kNoToken) {
       worker.part.assign(section.data() + begin, end - begin, section.readable() - begin);
-      if (worker.pre_tokenizer) worker.pre_tokenizer->prepare(worker.part, begin == 0 ? start : 0);
+      if (cutter != nullptr) cutter->prepare(worker.part, begin == 0 ? start : 0);
       if (worker.part.size() >= WordCutter::kTooLong)
         throw std::invalid_argument("a text is 2 GiB or longer");
     }

@@ -31,17 +31,25 @@
 
 namespace krill::tokenizer {
 
+// What comes between a document and its words.
+struct Steps {
+  normalize::NormalizerPtr normalizer;  // may be null
+  PreTokenizerPtr pre_tokenizer;        // null: each section is a word
+};
+
 // What a tokenizer consists of.
 struct EncoderParts {
   std::shared_ptr<const Model> model;
   // The texts of all ids, for offsets and decoding; as bytes if `byte_level`.
   std::shared_ptr<const bpe::Vocabulary> tokens;
   bool byte_level = true;
-  normalize::NormalizerPtr normalizer;  // may be null
+  Steps steps;
+  // Of a model that reads spaces as U+2581: the steps that give the same words, but for spaces in the place
+  // of it. Only without added tokens in normalised text.
+  std::optional<Steps> unmarked;
   std::vector<AddedToken> added;
-  PreTokenizerPtr pre_tokenizer;  // null: each section is a word
-  std::vector<uint32_t> prefix;   // ids before each document
-  std::vector<uint32_t> suffix;   // and after it
+  std::vector<uint32_t> prefix;  // ids before each document
+  std::vector<uint32_t> suffix;  // and after it
   // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
   // one before the first word if `keeps_first_space`.
   bool trims_offsets = false;
@@ -133,7 +141,7 @@ class Encoder {
 
   size_t likely_ids(size_t rows, size_t bytes) const;
   // How many bytes of what a section became stand for its first character; 0 where that does not matter.
-  size_t beginning(Worker& worker, const uint8_t* text, size_t size) const;
+  size_t beginning(Worker& worker, const Steps& steps, const uint8_t* text, size_t size) const;
   template <class Out, class DocumentAt>
   EncodedBatch<Out> encode_rows(Worker& worker, size_t rows, GrowingBuffer<Out> ids,
                                 std::optional<uint32_t> eos, DocumentAt&& document_at) const;

@@ -101,6 +101,9 @@ class Model {
   virtual const PieceCutter* pieces() const { return nullptr; }
   // Whether this word has to stay whole although its model has a piece cutter.
   virtual bool is_whole(const uint8_t*, size_t) const { return false; }
+  // Whether words may have spaces in the place of U+2581, and get the same ids; `encode` gives their lengths
+  // for words without spaces alone.
+  virtual bool reads_spaces_as_marks() const { return false; }
   // Whether a piece has the ids of a word of the same bytes.
   virtual bool pieces_are_words() const { return true; }
 };

@@ -19,6 +19,10 @@ bool begins_with(const uint8_t* text, size_t size, const std::string& prefix) {
   return size >= prefix.size() && std::memcmp(text, prefix.data(), prefix.size()) == 0;
 }
 
+bool has_prefix(const Rewrite& rewrite, const uint8_t* text, size_t size) {
+  return (rewrite.takes_spaces && text[0] == ' ') || begins_with(text, size, rewrite.prefix);
+}
+
 bool is_character(const std::string& text) {
   if (text.empty()) return false;
   const auto is_tail = [](char byte) { return (static_cast<uint8_t>(byte) & 0xc0) == 0x80; };
@@ -90,7 +94,7 @@ class PieceWriter {
   bool begins_with_prefix(size_t begin, size_t end) const {
     if (source_[begin] == ' ' && !rewrite_.replacement.empty())
       return rewrite_.replacement == rewrite_.prefix;
-    return begins_with(source_ + begin, end - begin, rewrite_.prefix);
+    return has_prefix(rewrite_, source_ + begin, end - begin);
   }
 
   // What is put in front belongs to the character that was there.
@@ -291,7 +295,7 @@ void PreTokenizerCutter::cut_all(const uint8_t* text, size_t size) {
 bool PreTokenizerCutter::changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const {
   if (rewrite.letters) return !std::all_of(text.data(), text.data() + text.size(), is_own_letter);
   if (!rewrite.replacement.empty() && std::memchr(text.data(), ' ', text.size()) != nullptr) return true;
-  return puts_in_front(rewrite, is_start) && !begins_with(text.data(), text.size(), rewrite.prefix);
+  return puts_in_front(rewrite, is_start) && !has_prefix(rewrite, text.data(), text.size());
 }
 
 // Pieces that begin before `start` stand for the input's first character; becomes the same of the new text.

@@ -37,7 +37,8 @@ struct Rewrite {
   std::string replacement{};     // a character or nothing
   std::string prefix{};          // a character
   Where where = Where::nowhere;  // `at_start`: before the piece with which the whole input begins
-  bool letters = false;          // then the rest is empty
+  bool takes_spaces = false;  // a piece that begins with a space has the prefix: that is its model's to read
+  bool letters = false;       // then the rest is empty
 };
 
 class PreTokenizer {

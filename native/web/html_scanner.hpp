@@ -9,6 +9,16 @@ inline bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r' || byte == '\f';
 }
 
+// What a name in a tag ends at: a space, `/` or `>`; that of an attribute also at `=`.
+enum NameEnd : uint8_t { kEndsTagName = 1, kEndsAttributeName = 2 };
+inline constexpr std::array<uint8_t, 256> kNameEnds = [] {
+  std::array<uint8_t, 256> ends{};
+  for (const char byte : {' ', '\n', '\t', '\r', '\f', '/', '>'})
+    ends[static_cast<uint8_t>(byte)] = kEndsTagName | kEndsAttributeName;
+  ends[static_cast<uint8_t>('=')] = kEndsAttributeName;
+  return ends;
+}();
+
 class PageCursor {
  public:
   explicit PageCursor(std::string_view page) : page_(page) {}
@@ -57,7 +67,7 @@ class PageCursor {
     tag.end = peek(1) == '/';
     at_ += tag.end ? 2 : 1;
     const size_t start = at_;
-    while (!done() && !is_space(page_[at_]) && page_[at_] != '/' && page_[at_] != '>') ++at_;
+    skip_name(kEndsTagName);
     tag.name = tag_name(from(start));
     const size_t name_end = at_;
     tag.attributes = 0;
@@ -101,6 +111,10 @@ class PageCursor {
   char peek(size_t ahead) const { return at_ + ahead < page_.size() ? page_[at_ + ahead] : '\0'; }
   bool starts_with(std::string_view mark) const { return page_.substr(at_, mark.size()) == mark; }
 
+  void skip_name(NameEnd end) {
+    while (!done() && !(kNameEnds[static_cast<uint8_t>(page_[at_])] & end)) ++at_;
+  }
+
   void skip_behind(char mark) {
     at_ = page_.find(mark, at_);
     at_ = at_ == page_.npos ? page_.size() : at_ + 1;
@@ -125,8 +139,7 @@ class PageCursor {
 
   void skip_attribute() {
     ++at_;  // a name may begin with `=`
-    while (!done() && !is_space(page_[at_]) && page_[at_] != '/' && page_[at_] != '>' && page_[at_] != '=')
-      ++at_;
+    skip_name(kEndsAttributeName);
     size_t next = at_;
     while (next < page_.size() && is_space(page_[next])) ++next;
     if (next >= page_.size() || page_[next] != '=') return;

@@ -129,22 +129,45 @@ constexpr std::array kElements = std::to_array<Element>({
     {"xmp", kPlainSpecial | kClosesP | kRaw},
 });
 
-// Where the names that begin with each letter begin.
-constexpr std::array<uint8_t, 27> kBegins = [] {
-  static_assert(kElements.size() < 256);
-  std::array<uint8_t, 27> begins{};
-  for (size_t letter = 0; letter < begins.size(); ++letter) {
-    while (begins[letter] < kElements.size() &&
-           kElements[begins[letter]].name.front() < static_cast<char>('a' + letter))
-      ++begins[letter];
+constexpr char lowered(char byte) {
+  return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte | 0x20) : byte;
+}
+
+// The first letters of a name, in lower case, as a number.
+constexpr size_t kPacked = 8;
+constexpr uint64_t packed(std::string_view name) {
+  uint64_t letters = 0;
+  for (size_t i = 0; i < name.size() && i < kPacked; ++i)
+    letters |= uint64_t{static_cast<uint8_t>(lowered(name[i]))} << (8 * i);
+  return letters;
+}
+
+constexpr size_t kSlots = 512;
+constexpr uint8_t kFree = 255;
+constexpr size_t slot_of(uint64_t letters) { return (letters * 0x9e3779b97f4a7c15u) >> 55; }
+
+// The element that has each slot; one that finds its own taken has the next free one.
+constexpr std::array<uint8_t, kSlots> kElementOfSlot = [] {
+  static_assert(kElements.size() < kFree && kElements.size() < kSlots / 2);
+  std::array<uint8_t, kSlots> slots{};
+  slots.fill(kFree);
+  for (size_t element = 0; element < kElements.size(); ++element) {
+    size_t slot = slot_of(packed(kElements[element].name));
+    while (slots[slot] != kFree) slot = (slot + 1) % kSlots;
+    slots[slot] = static_cast<uint8_t>(element);
   }
-  return begins;
+  return slots;
 }();
 
-char lowered(char byte) { return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte | 0x20) : byte; }
+constexpr auto kPackedNames = [] {
+  std::array<uint64_t, kElements.size()> names{};
+  for (size_t element = 0; element < names.size(); ++element)
+    names[element] = packed(kElements[element].name);
+  return names;
+}();
 
-bool same_name(std::string_view element, std::string_view name) {
-  for (size_t i = 0; i < name.size(); ++i) {
+bool same_end(std::string_view element, std::string_view name) {
+  for (size_t i = kPacked; i < name.size(); ++i) {
     if (lowered(name[i]) != element[i]) return false;
   }
   return true;
@@ -153,14 +176,12 @@ bool same_name(std::string_view element, std::string_view name) {
 }  // namespace
 
 TagName tag_name(std::string_view name) {
-  const char first = name.empty() ? '\0' : lowered(name.front());
-  if (first >= 'a' && first <= 'z') {
-    const size_t letter = static_cast<size_t>(first - 'a');
-    for (size_t i = kBegins[letter]; i < kBegins[letter + 1]; ++i) {
-      const Element& element = kElements[i];
-      if (element.name.size() == name.size() && same_name(element.name, name))
-        return {static_cast<uint32_t>(i), element.flags};
-    }
+  const uint64_t letters = packed(name);
+  for (size_t slot = slot_of(letters); kElementOfSlot[slot] != kFree; slot = (slot + 1) % kSlots) {
+    const uint8_t found = kElementOfSlot[slot];
+    const Element& element = kElements[found];
+    if (kPackedNames[found] == letters && element.name.size() == name.size() && same_end(element.name, name))
+      return {found, element.flags};
   }
   uint32_t hash = 2166136261u;
   for (const char byte : name) hash = (hash ^ static_cast<uint8_t>(lowered(byte))) * 16777619u;

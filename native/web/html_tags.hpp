@@ -4,6 +4,7 @@
 // not closed properly, it sees more.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

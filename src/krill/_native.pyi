@@ -345,8 +345,11 @@ class PreTokenizerStep:
     @staticmethod
     def fixed_length(length: int) -> PreTokenizerStep: ...
     @staticmethod
-    def rewrite(replacement: str, prefix: str, where: str) -> PreTokenizerStep:
-        """Replaces spaces in each piece, then puts a prefix in front `always`, `first` or `never`."""
+    def rewrite(
+        replacement: str, prefix: str, where: str, takes_spaces: bool = False
+    ) -> PreTokenizerStep:
+        """Replaces spaces in each piece, then puts a prefix in front `always`, `first` or `never`, unless it is
+        there; with `takes_spaces` a space is as good."""
 
     @staticmethod
     def letters() -> PreTokenizerStep:
@@ -394,8 +397,9 @@ class Encoder:
     The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
     word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
     normalized. An id that is `decoded` becomes the text there in place of its own, and may be special then.
-    Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each
-    worker's cache of words.
+    Without a `pre_tokenizer` each section is a word. `unmarked` are the steps to the same words with spaces in
+    the place of U+2581, for a model that reads them so; offsets are found without. `cache_bytes` is the size of
+    each worker's cache of words.
     """
 
     def __init__(
@@ -410,6 +414,7 @@ class Encoder:
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
         decoded: list[tuple[int, bytes, bool]],
         pre_tokenizer: PreTokenizer | None,
+        unmarked: tuple[Normalizer | None, PreTokenizer | None] | None = None,
         prefix: list[int],
         suffix: list[int],
         trims_offsets: bool,
@@ -471,6 +476,7 @@ class BpeModel(Model):
         prefix: bytes | None = None,
         suffix: bytes | None = None,
         ignore_merges: bool = False,
+        reads_spaces_as_marks: bool = False,
     ) -> None: ...
     def encode_word(self, word: _Bytes) -> tuple[_UInt32s, _UInt32s]:
         """The ids of a word, and how many of its bytes each covers."""
@@ -912,6 +918,9 @@ class Model:
         id before), and how many ids each word has."""
 
     def largest_id(self) -> int: ...
+    @property
+    def reads_spaces_as_marks(self) -> bool:
+        """Whether words may have spaces in the place of U+2581."""
 
 class Unigram(Model):
     """The pieces with the largest sum of scores."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tokenizers import Tokenizer
 
 import krill
 from chat_jobs import (
@@ -102,8 +104,33 @@ def write_rows(path: Path, chats: list[Any]) -> None:
 
 
 def many_units(job: Job, **preprocess: Any) -> Job:
+    """Conversations in many units, with nearly everything that can be asked of them together."""
+    chats = conversations(1200)
+    for number, chat in enumerate(chats):
+        for at, message in enumerate(chat):
+            if message["role"] == "assistant" and number % 3 == 0:
+                message["content"] = f"so</think>{message['content']}"
+            if (number + at) % 7 == 0:
+                message["content"] += "<|im_end|>\n🦐"
+            if (number + at) % 11 == 0:
+                message["weight"] = number % 2
+            if (number + at) % 13 == 0:
+                message["detail"] = [{"begin_offset": 1, "end_offset": 4, "train": True}]
     units = {"unit_bytes": "64KB", "max_document_bytes": "8KB", "shard_size": "128KB"}
-    return make_chat(job, conversations(1500), **units, **preprocess)
+    asked = {
+        "rewritten_turns": "unroll",
+        "overflow": "turn",
+        "split": {"validation": 0.1},
+        "max_untrained": 0.9,
+    }
+    make_chat(job, chats, **units, **asked, **preprocess)
+    write_dropping_template(job)
+    job.config["datasets"][0] |= {
+        "roles_to_train": ["assistant", "user"],
+        "train_on_eos": "last",
+        "message_field_training_detail": "detail",
+    }
+    return job
 
 
 def test_budget_and_threads_change_nothing(job: Job) -> None:
@@ -171,8 +198,6 @@ def test_the_datatrove_engine_makes_the_same_bytes(job: Job) -> None:
 
 
 def test_a_conversation_longer_than_a_row_is_cut_as_asked(job: Job) -> None:
-    import random
-
     long, short = conversation(random.Random(1), LONG), conversation(random.Random(2), 1)
     make_chat(job, [long, short], packing="none")
     (ids, labels), whole = expected(job, [long, short])
@@ -291,6 +316,40 @@ def test_copies_are_found_in_the_rendered_text_and_splits_are_by_conversation(jo
     assert len(train) + len(validation) == len({str(chat) for chat in chats})
 
 
+def write_dropping_template(job: Job) -> None:
+    """Of earlier answers, it leaves out what was thought."""
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    job.write("drops.jinja", template.encode())
+    job.config["chat_template"] = "drops.jinja"
+
+
+def test_the_texts_of_an_unrolled_conversation_are_in_one_split(job: Job) -> None:
+    chats = [conversation(random.Random(seed), 4) for seed in range(60)]
+    for number, chat in enumerate(chats):
+        chat[0]["content"] = f"number {number}. {chat[0]['content']}"
+        for answer in chat[1::2]:
+            answer["content"] = f"so</think>{answer['content']}"
+    make_chat(job, chats, split={"validation": 0.3}, packing="none", sequence_len=2000)
+    write_dropping_template(job)
+    job.set(rewritten_turns="unroll")
+    assert job.preprocess("--quiet").code == 0
+    tokenizer = Tokenizer.from_file(str(job.folder / "model" / "tokenizer.json"))
+    names = {
+        split: [
+            tokenizer.decode(row["input_ids"]).split("number ")[1].split(".")[0]
+            for row in rows_of(job.output / split)
+        ]
+        for split in ("train", "validation")
+    }
+    assert sorted({*names["train"]} | {*names["validation"]}) == sorted(map(str, range(60)))
+    assert all(found.count(name) == 4 for found in names.values() for name in found)
+    assert 5 <= len({*names["validation"]}) <= 35
+
+
 def test_weighted_sources_are_packed_on_their_own_and_a_quota_holds(job: Job) -> None:
     make_chat(job, packing="none")
     job.write("a.jsonl", json_rows(conversations(30)))
@@ -397,13 +456,7 @@ def test_turns_that_are_not_learned_are_counted_beside_those_that_are(job: Job) 
     chats = conversations(6)
     thinking = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "so</think>a"}]
     make_chat(job, [*chats, thinking, [*thinking, *thinking], [*thinking, *thinking, *thinking]])
-    template = (
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
-        "{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    )
-    job.write("drops.jinja", template.encode())
-    job.config["chat_template"] = "drops.jinja"
+    write_dropping_template(job)
     job.set(rewritten_turns="last", sequence_len=1024)
     outcome = job.preprocess()
     assert outcome.code == 0, outcome.err
@@ -411,3 +464,24 @@ def test_turns_that_are_not_learned_are_counted_beside_those_that_are(job: Job) 
     assert "3 turns not learned" in outcome.out
     documents = job.manifest()["documents"]
     assert (documents["kept"], documents["dropped"]) == (9, {})
+
+
+def test_conversations_that_go_on_from_no_prompt_count_as_untrained(job: Job) -> None:
+    """The template asks with a thought, and writes answers without any."""
+    texts = [{"prompt": "a", "completion": f"{number}"} for number in range(30)]
+    chats = [json.loads(line) for line in json_rows(conversations(10)).splitlines()]
+    make_chat(job, rewritten_turns="last")
+    job.write("input.jsonl", "".join(json.dumps(row) + "\n" for row in [*texts, *chats]).encode())
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>{% endif %}"
+    )
+    job.write("asks.jinja", template.encode())
+    job.config["chat_template"] = "asks.jinja"
+    outcome = job.preprocess("--quiet")
+    check_error(
+        outcome, 3, "10 of 40 conversations have nothing to learn", "`asks.jinja`", hint="max_untrained"
+    )
+    job.set(max_untrained=0.25)
+    assert job.preprocess("--quiet").code == 0
+    assert job.manifest()["documents"]["dropped"] == {"turn_not_placed": 10}

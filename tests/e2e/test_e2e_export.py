@@ -112,7 +112,7 @@ def test_a_fault_is_an_error_with_its_code_and_leaves_nothing(prepared):
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(prepared):
     before = prepared.files()
-    for to in ("parquet", "megatron", "bin", "jsonl"):
+    for to in ("parquet", "megatron", "bin", "mds", "litdata", "jsonl"):
         outcome = prepared.run("export", "out", "--to", to, "--quiet", file_limit=1000)
         check_error(outcome, 5, "cannot write", "file size limit exceeded", hint="ulimit -f")
         assert prepared.files() == before

@@ -33,6 +33,9 @@ FORMATS = {
     "megatron": [],
     "bin": [],
     "datatrove": [],
+    "mds": [],
+    "litdata": [],
+    "litdata-tokens": [],
     "jsonl": [],
     "jsonl --text": ["--text"],
     "jsonl --what text": ["--what", "text"],
@@ -96,9 +99,9 @@ def test_an_export_of_a_damaged_shard_writes_nothing(name, source, job):
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {
-        path.name: path.read_bytes()
-        for path in folder.iterdir()
-        if path.name not in ("krill-run.json", "meta.pkl")
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("krill-run.json", "meta.pkl")
     }
 
 

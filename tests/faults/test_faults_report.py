@@ -30,6 +30,7 @@ def test_a_killed_run_says_how_far_it_came_and_goes_on_afterwards(job: Job) -> N
     page = html.unescape((job.folder / "report.html").read_text())
     committed = len(list((job.work / "stages" / "scan").glob("*.json")))
     assert re.search(rf"This run is not finished.*?scan {committed}\b", page)
+    assert "Memory over time</figcaption>" in page or "had not kept any of it yet" in page
 
     ended = job.preprocess("--json")
     assert ended.code == 0, ended.err

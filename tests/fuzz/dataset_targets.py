@@ -17,7 +17,7 @@ from corpus_targets import check_corpus
 from fuzzing import Target
 from krill.dataset import Dataset, validate
 from krill.dataset.duplicates import find_clusters
-from krill.dataset.export import export
+from krill.dataset.export import FORMATS, export
 from krill.dataset.inspection import inspect
 from krill.loading import load
 from mutations import mutate_bytes, mutate_json
@@ -114,7 +114,7 @@ def _clusters(folder: Path, random: Random) -> None:
 
 
 def _exported(folder: Path, random: Random) -> None:
-    to = random.choice(["parquet", "megatron", "bin", "datatrove", "jsonl"])
+    to = random.choice(FORMATS)
     what = random.choice(["text", "tokens", None]) if to == "jsonl" else None
     output = folder.parent / "exported"
     export(folder, to=to, what=what, output=output, overwrite=True, memory="1GB", threads=1)

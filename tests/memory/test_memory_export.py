@@ -14,6 +14,8 @@ EXPORTS = {
     "parquet": ["--to", "parquet"],
     "megatron": ["--to", "megatron"],
     "bin": ["--to", "bin"],
+    "mds": ["--to", "mds"],
+    "litdata": ["--to", "litdata"],
     "rows": ["--to", "jsonl"],
     "documents": ["--to", "jsonl", "--text"],
     "records": ["--to", "jsonl", "--what", "text"],

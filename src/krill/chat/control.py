@@ -113,8 +113,9 @@ class ControlTokens:
     def end_at(self, text: str, position: int) -> int:
         """The end of the longest token that begins there, else the position."""
         for length in self.lengths:
-            if text[position : position + length] in self.levels:
-                return position + length
+            token = text[position : position + length]
+            if token in self.levels:
+                return position + len(token)
         return position
 
     def last_in(self, text: str, begin: int, end: int) -> tuple[int, int] | None:

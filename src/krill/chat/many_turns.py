@@ -20,8 +20,8 @@ from krill.chat.spans import Renderings, Turn, TurnSample, too_many
 
 # Of a conversation, so many messages at its beginning are looked at one by one.
 _CHECKED: Final = 64
-# Places of more would be held above what the plan has for a row.
-_MOST: Final = 4096
+MOST_PLACED: Final = 4096
+"""Places of more messages would be held above what the plan has for a row."""
 _SPACED: Final = re.compile('(\\s*)\U0001fffe"(\\d+)\U0001ffff(\\s*)')
 
 
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 def place_many_turns(given: Renderings, wanted: Sequence[int], owners: Sequence[Owner]) -> TurnSample:
     """All wanted turns; `ChatDrop` if one can't be placed."""
     messages = given.messages
-    if len(messages) > _MOST:
+    if len(messages) > MOST_PLACED:
         raise too_many(messages)
     text = given.up_to(len(messages))
     places = _places(text, owners, dict(_spaces(messages)))

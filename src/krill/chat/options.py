@@ -45,7 +45,7 @@ REASONS: Final[Mapping[str, str]] = {
     "template_too_long": "the template wrote more than max_document_bytes",
     "template_too_many_steps": "the template took too many steps",
     "message_not_rendered": "the template leaves out a message",
-    "too_many_turns": "more turns than can be told apart without markers",
+    "too_many_turns": "more turns than can be told apart",
     "turn_not_placed": "a turn that is not in the rendering as the model would write it",
     "markers_not_placed": "markers of the template that its own filters moved",
     "detail_not_placed": "spans to train on whose text the template changed",

@@ -22,7 +22,7 @@ from jinja2.exceptions import SecurityError, TemplateError
 
 from krill.chat.control import ControlTokens, Guard, GuardFinder
 from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
-from krill.chat.many_turns import place_many_turns
+from krill.chat.many_turns import MOST_PLACED, place_many_turns
 from krill.chat.options import DEFAULT, TOOL_USE, ChatDrop, ChatFormat, ChatOptions, RendererSettings
 from krill.chat.sandbox import CompiledTemplate
 from krill.chat.skeleton import Owner, PlacedSample, Skeletons, answer_at, marked_turns
@@ -34,6 +34,7 @@ from krill.chat.spans import (
     Turn,
     TurnSample,
     place_turns,
+    too_many,
 )
 from krill.chat.stops import trained_spans
 from krill.errors import ConfigError, shown
@@ -166,7 +167,7 @@ class ChatRenderer:
         return self._rendered(text + self._eos, [(begin, end)], guards)
 
     def _conversation(self, given: Conversation, format: ChatFormat) -> list[RenderedChat]:
-        made = []
+        made, since = [], 0
         samples = self._samples(given)
         for sample in samples:
             count = sample.messages
@@ -174,7 +175,8 @@ class ChatRenderer:
             allows = self.options.special_in_content == "allow"
             render = partial(self._text_behind_prompt, sample.answer_at)
             guards = [] if allows else self._guards.find(part, sample.text, render)
-            spans = trained_spans(sample, given, format, self.control, guards, self._marks(given))
+            spans = trained_spans(sample, since, given, format, self.control, guards, self._marks(given))
+            since = count
             if spans:
                 made.append(self._rendered(sample.text, spans, self._allowed(guards)))
         if not made:
@@ -214,6 +216,8 @@ class ChatRenderer:
             text, spans = template.compiled.render_marked(self._variables(template, given))
             if _as_marked(given):
                 return [PlacedSample(count, text, [Turn(-1, *span) for span in spans], None)]
+            if count > MOST_PLACED:
+                raise too_many(given.messages)
         else:
             text = self.text_of(given)
         renderings = self._renderings(given)
@@ -223,7 +227,7 @@ class ChatRenderer:
                 return placed
             if template.compiled.has_markers:
                 raise ChatDrop("turn_not_placed", "how the template renders a turn depends on its text")
-            found = place_turns(renderings, _wanted(given), self.options.rewritten_turns)
+            found = self._placed(renderings, given)
         except RewrittenTurn as turn:
             raise self._rewritten(turn) from None
         return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
@@ -237,13 +241,24 @@ class ChatRenderer:
         renderings = replace(self._renderings(shape), answer_at=partial(answer_at, owners))
         if len(shape.messages) > MOST_TURNS:
             return [place_many_turns(renderings, _wanted(shape), owners)]
-        return place_turns(renderings, _wanted(shape), self.options.rewritten_turns)
+        return self._placed(renderings, shape)
+
+    def _placed(self, renderings: Renderings, given: Conversation) -> list[TurnSample]:
+        wanted = _wanted(given)
+        others = (each for each, trains in enumerate(given.trained) if trains and each not in wanted)
+        return place_turns(renderings, wanted, self.options.rewritten_turns, max(others, default=-1))
 
     def _renderings(self, given: Conversation) -> Renderings:
         template = self._template(given)
 
         def render(messages: Sequence[Message], prompt: bool, switch: Switch) -> str:
-            return self.text_of(given, messages, prompt, template, switch)
+            try:
+                return self.text_of(given, messages, prompt, template, switch)
+            except ChatDrop as drop:
+                if messages:
+                    raise
+                detail = f"it begins with an answer, and the template can't ask for one ({drop.detail})"
+                raise ChatDrop(drop.reason, detail) from None
 
         said = {*self.fixed, *given.kwargs}
         names = [name for name in template.compiled.switches if name not in said]

@@ -15,7 +15,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -39,6 +40,12 @@ class Owner(NamedTuple):
     key: str
     begin: int
 
+
+# Of whitespace before and after a text: what there is, or how many characters of it.
+Spaces = tuple[str, str]
+Margin = tuple[int, int]
+_NO: Final[Spaces] = ("", "")
+_BY_WHITESPACE: Final = "how the template renders a message depends on whitespace around it"
 
 # Places the turns of a shape, whose sentinels have these owners.
 Analyse = Callable[[Conversation, Sequence["Owner"]], list[TurnSample]]
@@ -134,6 +141,8 @@ class _Skeleton:
         self.numbers: list[int] = []
         self.escapes: list[int] = []
         self.ends: list[int] = []
+        self.spaces: Mapping[int, Margin] = {}
+        """How much of the whitespace around values the template keeps, where that was looked at."""
         self.size = len(sample.text)
         self.whole = None if sample.whole is None else _Skeleton(TurnSample(sample.messages, sample.whole))
         at = 0
@@ -168,7 +177,8 @@ class _Skeleton:
             self.literals, values, self.numbers, self.escapes, self.ends, strict=False
         ):
             at += len(literal)
-            places.append(Place(owners[number], at, at + len(value), escapes > 0))
+            place = Place(owners[number], at, at + len(value), escapes > 0)
+            places.append(_widened(place, self.spaces[number]) if number in self.spaces else place)
             at += len(value)
             shifts.append(at - end)
 
@@ -231,6 +241,10 @@ class Skeletons:
             return found
         try:
             found = [_Skeleton(sample) for sample in analyse(shape, owners)]
+            bare, spaces = _without_spaces(shape)
+            if spaces:
+                others = [_Skeleton(sample) for sample in analyse(bare, owners)]
+                _note_spaces(found, others, spaces)
         except (ChatDrop, RewrittenTurn):
             found = []  # what stands for the contents has no say in it: they themselves are to be looked at
         self._known[key] = found
@@ -240,21 +254,105 @@ class Skeletons:
         return found
 
 
+def _without_spaces(shape: Conversation) -> tuple[Conversation, dict[int, Spaces]]:
+    """The shape without whitespace around contents that are trained and no assistant's; and that, by the
+    numbers of the sentinels. Of an assistant's it is known: what it writes begins with the prompt's end."""
+    spaces: dict[int, Spaces] = {}
+    messages = []
+    for message, trained in zip(shape.messages, shape.trained, strict=True):
+        if trained and message["role"] != "assistant" and isinstance(message.get("content"), str):
+            content = message["content"]
+            core = content.strip()
+            match = SENTINEL.fullmatch(core)
+            if match is not None and core != content:
+                before, after = content.split(core)
+                spaces[int(match[2])] = before, after
+                message = {**message, "content": core}
+        messages.append(message)
+    return replace(shape, messages=messages), spaces
+
+
+def _widened(place: Place, margin: Margin) -> Place:
+    owner = place.owner._replace(begin=place.owner.begin - margin[0])
+    return place._replace(owner=owner, begin=place.begin - margin[0], end=place.end + margin[1])
+
+
+def _note_spaces(
+    found: Sequence[_Skeleton], others: Sequence[_Skeleton], spaces: Mapping[int, Spaces]
+) -> None:
+    """Compare skeletons with those without whitespace; `ChatDrop` where these differ in more than that."""
+    if [each.numbers for each in found] != [each.numbers for each in others]:
+        raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
+    for skeleton, other in zip(found, others, strict=True):
+        margins = {number: [0, 0] for number in spaces}
+        around = pairwise([-1, *skeleton.numbers, -1])
+        for (left, right), literal, bare in zip(around, skeleton.literals, other.literals, strict=True):
+            after, before = _kept_spaces(literal, bare, spaces.get(left, _NO)[1], spaces.get(right, _NO)[0])
+            if left in spaces:
+                margins[left][1] = after
+            if right in spaces:
+                margins[right][0] = before
+        skeleton.spaces = {number: (before, after) for number, (before, after) in margins.items()}
+
+
+def _kept_spaces(literal: str, bare: str, after: str, before: str) -> Margin:
+    """How much of the whitespace `after` one text and `before` the next stands in the literal between them;
+    `bare` is the literal without any of it."""
+    more = len(literal) - len(bare)
+    if after and before:
+        # With nothing but whitespace between two texts this is wrong, and found out below.
+        kept = (
+            more + len(bare.lstrip()) - len(literal.lstrip()),
+            more + len(bare.rstrip()) - len(literal.rstrip()),
+        )
+    else:
+        kept = (more, 0) if after else (0, more)
+    if (
+        sum(kept) != more
+        or min(kept) < 0
+        or literal != after[: kept[0]] + bare + before[len(before) - kept[1] :]
+    ):
+        raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
+    return kept
+
+
 def marked_turns(
     text: str, spans: Sequence[tuple[int, int]], owners: Sequence[Owner], messages: Sequence[Message]
 ) -> list[Turn]:
-    """The turns of a skeleton that a template marks: each is the message's whose text came last before its
-    end; if that is not an assistant's, of the next assistant."""
-    found = [(match.end(), owners[int(match[2])].message) for match in SENTINEL.finditer(text)]
-    ends = [end for end, _ in found]
+    """The turns of a skeleton that a template marks: each is the assistant's whose text it holds. One without
+    text is that of a message without text, if it can be told of which; else `ChatDrop`. Where no such message
+    is, it belongs to the answer before it, or to the next."""
+    found = [(match.start(), owners[int(match[2])].message) for match in SENTINEL.finditer(text)]
+    found = [(at, message) for at, message in found if message != _TOOLS]
+    begins = [at for at, _ in found]
+    rendered = {message for _, message in found}
     assistants = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
-    turns = []
+    turns: list[Turn] = []
+    empty: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for begin, end in spans:
-        before = bisect_right(ends, end)
-        message = found[before - 1][1] if before else 0
-        later = bisect_left(assistants, message)
-        turns.append(Turn(assistants[min(later, len(assistants) - 1)] if assistants else message, begin, end))
-    return turns
+        first, past = bisect_left(begins, begin), bisect_left(begins, end)
+        own = {message for _, message in found[first:past]} & set(assistants)
+        if len(own) > 1:
+            raise ChatDrop("turn_not_placed", "the template marks several turns as one")
+        if own:
+            turns.append(Turn(own.pop(), begin, end))
+        elif begin < end:
+            neighbours = (found[first - 1][1] if first else -1, _message_at(found, past, len(messages)))
+            empty.setdefault(neighbours, []).append((begin, end))
+    for (before, after), some in empty.items():
+        silent = [each for each in assistants if before < each < after and each not in rendered]
+        if not silent:
+            silent = [before if before in assistants else next((n for n in assistants if n > before), before)]
+        elif len(silent) != len(some) and (len(silent) > 1 or {before, after} & set(assistants)):
+            raise ChatDrop("turn_not_placed", "the template marks turns without text")
+        if len(silent) == 1:
+            silent *= len(some)
+        turns += [Turn(message, begin, end) for message, (begin, end) in zip(silent, some, strict=True)]
+    return sorted(turns, key=lambda turn: turn.begin)
+
+
+def _message_at(found: Sequence[tuple[int, int]], number: int, past: int) -> int:
+    return found[number][1] if number < len(found) else past
 
 
 def answer_at(owners: Sequence[Owner], prompt: str, whole: str, message: int) -> int | None:

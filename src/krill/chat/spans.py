@@ -97,8 +97,11 @@ def too_many(messages: Sequence[dict[str, Any]]) -> ChatDrop:
     return ChatDrop("too_many_turns", f"{len(messages):,} messages")
 
 
-def place_turns(given: Renderings, wanted: Sequence[int], rewritten: RewrittenTurns) -> list[TurnSample]:
-    """The samples of a conversation in order, with the turns of the messages in `wanted`.
+def place_turns(
+    given: Renderings, wanted: Sequence[int], rewritten: RewrittenTurns, last_other: int = -1
+) -> list[TurnSample]:
+    """The samples of a conversation in order, with the turns of the messages in `wanted`; they hold also
+    `last_other`, the last message to train on that is no assistant's.
 
     Where the template rewrites a turn: `error` raises `RewrittenTurn`, `last` leaves the turn out, and
     `unroll` makes a sample that ends with it. A turn that does not go on from a generation prompt can't be
@@ -128,7 +131,8 @@ def place_turns(given: Renderings, wanted: Sequence[int], rewritten: RewrittenTu
             sample.turns.insert(0, Turn(message, len(prompt), len(whole)))
     if wanted and not any(sample.turns for sample in samples):
         raise ChatDrop("turn_not_placed", differences[-1] if differences else "")
-    return [sample for sample in reversed(samples) if sample.turns or len(samples) == 1]
+    found = [sample for sample in reversed(samples) if sample.turns or len(samples) == 1]
+    return found if found[-1].messages > last_other else [*found, samples[0]]
 
 
 def _after_prompt(given: Renderings, message: int, whole: str) -> TurnSample | None:

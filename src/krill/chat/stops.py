@@ -17,18 +17,20 @@ from krill.chat.spans import Turn
 
 def trained_spans(
     sample: PlacedSample,
+    since: int,
     given: Conversation,
     format: ChatFormat,
     control: ControlTokens,
     guards: Sequence[Guard],
     marked: bool,
 ) -> list[Span]:
-    """What of a sample is trained. Where the template marks it, that is taken as it is; else a turn ends with
-    its stop token: the model writes nothing after it."""
-    if marked and format.train_on_eos == "turn" and all(turn.message < 0 for turn in sample.turns):
+    """What of a sample is trained, without messages before `since`, which stand in an earlier one. Where the
+    template marks it, that is taken as it is; else a turn ends with its stop token: the model writes nothing
+    after it."""
+    if marked and format.train_on_eos == "turn" and sample.places is None:
         return _merged((turn.begin, turn.end) for turn in sample.turns)
     turns = [turn for turn in sample.turns if turn.message < 0 or given.trained[turn.message]]
-    turns = sorted([*turns, *_other_turns(sample, given, control)], key=lambda turn: turn.begin)
+    turns = sorted([*turns, *_other_turns(sample, since, given, control)], key=lambda turn: turn.begin)
     guarded = {begin for begin, _, _ in guards}
     stops = [_stop_of(turn, sample.text, control, guarded) for turn in turns]
     last = max((number for number, stop in enumerate(stops) if stop), default=-1)
@@ -59,15 +61,22 @@ def _stop_of(turn: Turn, text: str, control: ControlTokens, guarded: set[int]) -
     return None if stop is None or stop[0] in guarded else stop
 
 
-def _other_turns(sample: PlacedSample, given: Conversation, control: ControlTokens) -> Iterable[Turn]:
+def _other_turns(
+    sample: PlacedSample, since: int, given: Conversation, control: ControlTokens
+) -> Iterable[Turn]:
     """The turns of other roles than the assistant's: their content, and a stop token right behind it."""
-    for number, message in enumerate(given.messages[: sample.messages]):
-        if not given.trained[number] or message["role"] == "assistant":
-            continue
-        own = [place for place in _places(sample) if place.owner.message == number]
-        if not own:
-            continue
-        yield Turn(number, own[0].begin, control.end_at(sample.text, own[-1].end))
+    messages = enumerate(given.messages[: sample.messages])
+    others = {number for number, message in messages if message["role"] != "assistant" and number >= since}
+    others = {number for number in others if given.trained[number]}
+    found: dict[int, Place] = {}
+    for place in _places(sample) if others else ():
+        number = place.owner.message
+        if number in others and place.owner.key == "content":
+            if number in found:
+                raise ChatDrop("turn_not_placed", f"the template writes message {number + 1} twice")
+            found[number] = place
+    for number, place in found.items():
+        yield Turn(number, place.begin, control.end_at(sample.text, place.end))
 
 
 def _places(sample: PlacedSample) -> list[Place]:
@@ -84,6 +93,8 @@ def _detail_spans(sample: PlacedSample, turn: Turn, content: str, detail: Sequen
     for place in sample.places:
         if place.owner.message != turn.message or place.owner.key != "content":
             continue
+        if not turn.begin <= place.begin < turn.end:
+            continue  # the template writes it elsewhere, too
         if place.escaped:
             raise ChatDrop("detail_not_placed")
         shift, first = place.begin - place.owner.begin, place.owner.begin

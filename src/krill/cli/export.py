@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from krill.budget import format_size
 from krill.cli.formats import Row, format_duration, format_memory, format_rate
 from krill.cli.options import BudgetOptions, OutputOptions, Overwrite, Switch, VerifyOptions
 from krill.errors import Interrupted
+
+# Formats of small files have thousands of them.
+_SHOWN: Final = 20
 
 if TYPE_CHECKING:
     from krill.dataset.export import ExportSummary
@@ -19,7 +22,7 @@ def export(
     path: str,
     /,
     *,
-    to: Literal["parquet", "megatron", "bin", "datatrove", "jsonl"],
+    to: Literal["parquet", "megatron", "bin", "datatrove", "mds", "litdata", "litdata-tokens", "jsonl"],
     output: Path | None = None,
     split: Literal["train", "validation", "all"] = "all",
     what: Literal["tokens", "text"] | None = None,
@@ -43,8 +46,9 @@ def export(
         The folder that `krill preprocess` made.
     to
         The format: parquet (rows), megatron (.bin and .idx of Megatron-LM, a document a sequence), bin
-        (train.bin and val.bin of nanoGPT), datatrove (its .ds files with index and metadata) or jsonl
-        (JSON lines).
+        (train.bin and val.bin of nanoGPT), datatrove (its .ds files with index and metadata), mds (shards of
+        MosaicML Streaming), litdata (chunks of LitData, a row a sample), litdata-tokens (the same for its
+        TokensLoader) or jsonl (JSON lines).
     output
         The folder to make; by default beside the dataset, named after it and the format.
     split
@@ -93,7 +97,8 @@ def _rows(summary: ExportSummary) -> list[Row]:
     files = manifest.extra["files"]
     size = sum(file["bytes"] for file in files)
     return [
-        *((file["file"], ", ".join([*_counts(file), format_size(file["bytes"])])) for file in files),
+        *((file["file"], ", ".join([*_counts(file), format_size(file["bytes"])])) for file in files[:_SHOWN]),
+        *([("...", f"{len(files) - _SHOWN:,} more files")] if len(files) > _SHOWN else []),
         ("time", f"{format_duration(manifest.seconds)}{format_rate(size, manifest.seconds)}"),
         ("memory", format_memory(manifest.budget)),
         ("output", str(summary.output)),

@@ -56,11 +56,13 @@ class Codec(Protocol):
     """What decoders raise of damaged members."""
     head_bytes: int
     """So many bytes of a member are enough for its first decoded ones."""
+    given_bytes: int
+    """So many are given to a decoder at once."""
 
     def decoder(self) -> Decoder: ...
 
-    def padding(self, head: bytes) -> int:
-        """How many bytes there are to pass over before the next member."""
+    def padding(self, data: bytes, at: int) -> int:
+        """How many bytes there are to pass over at `at` before the next member."""
 
 
 class GzipCodec:
@@ -71,12 +73,14 @@ class GzipCodec:
     failures: tuple[type[Exception], ...] = (zlib.error,)
     # A member's header has a name of up to so many bytes, or none: then five of them are enough.
     head_bytes = 1 << 12
+    # What is not of a member comes back as a copy: most of a read, if members are short.
+    given_bytes = 1 << 13
 
     def decoder(self) -> Decoder:
         return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
-    def padding(self, head: bytes) -> int:
-        return len(head) - len(head.lstrip(b"\0"))
+    def padding(self, data: bytes, at: int) -> int:
+        return len(data) - at - len(data[at:].lstrip(b"\0")) if data.startswith(b"\0", at) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class Members:
         self._codec = codec
         self._mark = mark
         self._buffer = begun
-        """Of the file, what is not decoded yet."""
+        self._at = 0
+        """Of the buffer, what precedes it is decoded."""
         self._kept = bytearray()
         """Of the member being decoded, what was given to the decoder."""
 
@@ -114,27 +119,28 @@ class Members:
     def _skip_padding(self) -> bool | None:
         """Go on to the next member; None at the end of the file, False if it ends inside of the padding."""
         while True:
-            while len(self._buffer) < _PADDING_HEAD and self._fill():
+            while len(self._buffer) - self._at < _PADDING_HEAD and self._fill():
                 pass
-            if not self._buffer:
+            if self._at == len(self._buffer):
                 return None
-            size = self._codec.padding(self._buffer)
+            size = self._codec.padding(self._buffer, self._at)
             if not size:
                 return True
-            while size > len(self._buffer):
-                size -= len(self._buffer)
-                self._buffer = b""
+            while size > len(self._buffer) - self._at:
+                size -= len(self._buffer) - self._at
+                self._at = len(self._buffer)
                 if not self._fill():
                     return False
-            self._buffer = self._buffer[size:]
+            self._at += size
 
     def _fill(self) -> bool:
         """One more read of the file, as long as any but the last."""
-        read = bytearray()
-        while len(read) < _READ_BYTES and (some := self._raw.read(_READ_BYTES - len(read))):
+        read = bytearray(memoryview(self._buffer)[self._at :])
+        left = len(read)
+        while len(read) < left + _READ_BYTES and (some := self._raw.read(left + _READ_BYTES - len(read))):
             read += some
-        self._buffer += read
-        return bool(read)
+        self._buffer, self._at = bytes(read), 0
+        return len(read) > left
 
     def _member(self) -> Generator[MemberChunk, None, MemberChunk | None]:
         """One member; returns the piece that says what is wrong with it."""
@@ -144,7 +150,7 @@ class Members:
         """What it begins with, until that is as long as the mark, however little reads give."""
         while not decoder.eof:
             fault = None
-            if not self._buffer and not decoder.unconsumed_tail and not self._fill():
+            if self._at == len(self._buffer) and not decoder.unconsumed_tail and not self._fill():
                 fault = CUT
             else:
                 try:
@@ -165,39 +171,41 @@ class Members:
         return None
 
     def _decode(self, decoder: Decoder) -> bytes:
-        stored = decoder.unconsumed_tail or self._buffer
-        if not decoder.unconsumed_tail:
-            self._buffer = b""
+        stored = decoder.unconsumed_tail
+        if not stored:
+            stored = self._buffer[self._at : self._at + self._codec.given_bytes]
+            self._at += len(stored)
             if len(self._kept) > _KEPT_BYTES:
-                self._kept.clear()
+                del self._kept[: _KEPT_BYTES // 2]
             self._kept += stored
         decoded = decoder.decompress(stored, _PIECE_BYTES)
         if decoder.eof:
-            self._buffer = decoder.unused_data
+            self._at -= len(decoder.unused_data)
         return decoded
 
     def _find_next(self) -> None:
         """Go on where a member begins with the mark, behind the beginning of the one that was read."""
         magic = self._codec.magic
-        self._buffer, at = bytes(self._kept[1:]), 0
+        self._buffer, self._at = bytes(self._kept[1:]) + self._buffer[self._at :], 0
         while True:
-            found = self._buffer.find(magic, at)
-            if found >= 0 and self._begins_with_mark(found):
-                self._buffer = self._buffer[found:]
-                return
+            found = self._buffer.find(magic, self._at)
             if found >= 0:
-                at = found + 1
+                self._at = found
+                if self._begins_with_mark():
+                    return
+                self._at += 1
                 continue
-            self._buffer, at = self._buffer[-(len(magic) - 1) :], 0
+            self._at = max(self._at, len(self._buffer) - (len(magic) - 1))
             if not self._fill():
-                self._buffer = b""
+                self._at = len(self._buffer)
                 return
 
-    def _begins_with_mark(self, at: int) -> bool:
+    def _begins_with_mark(self) -> bool:
+        """Whether a member does that begins here."""
         most = self._codec.head_bytes
         while True:
             # Not copied: of what looks like members, each may be a hundred kilobytes long.
-            some = memoryview(self._buffer)[at : at + most]
+            some = memoryview(self._buffer)[self._at : self._at + most]
             decoder = self._codec.decoder()
             try:
                 decoded = decoder.decompress(some, len(self._mark))

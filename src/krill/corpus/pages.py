@@ -93,17 +93,19 @@ def page_documents(file: CorpusFile, pages: Sequence[WebPage], counts: Mapping[s
     starts = np.fromiter((page.offset for page in pages), np.uint64, len(pages))
     arrays = [_strings([page.body for page in pages]), as_arrow(starts + np.uint64(file.position(0)))]
     fields = [pa.field("text", pa.large_string()), pa.field("position", pa.uint64())]
-    for name in (*PAGE_COLUMNS, CHARSET):
-        values = [b"" if name == "title" else getattr(page, name) for page in pages]
+    names = (*PAGE_COLUMNS, CHARSET)
+    values = [b"" if name == "title" else getattr(page, name) for name in names for page in pages]
+    joined = valid_strings(_strings(values))  # at once, as blocks may be small
+    for number, name in enumerate(names):
         asked = name in file.source.columns
         fields.append(pa.field(name, pa.large_string(), metadata=None if asked else _MARKED_INTERNAL))
-        arrays.append(valid_strings(_strings(values)))
+        arrays.append(joined.slice(number * len(pages), len(pages)))
     records = len(pages) + sum(counts.values())
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
     return Documents(batch, {**counts, **({"records": records} if records else {})})
 
 
-def http_page(page: WebPage, answer: memoryview, named_type: bytes, limit: int) -> WebPage | str:
+def http_page(page: WebPage, answer: bytes, named_type: bytes, limit: int) -> WebPage | str:
     """The page in an answer of HTTP, or why there is none. `named_type` is what a crawler found it to be."""
     head, body = _split_head(answer)
     status = _STATUS.match(head)
@@ -125,7 +127,7 @@ def http_page(page: WebPage, answer: memoryview, named_type: bytes, limit: int) 
     return checked_page(page._replace(body=data, content_type=kind, charset=_charset(stated)), limit)
 
 
-def plain_page(page: WebPage, content: memoryview, stated: bytes, limit: int) -> WebPage | str:
+def plain_page(page: WebPage, content: bytes, stated: bytes, limit: int) -> WebPage | str:
     """A record that is a page or a text itself."""
     kind = mime_type(stated)
     if kind.decode("latin-1") not in HTML_TYPES | PLAIN_TYPES:
@@ -168,16 +170,15 @@ def _charset(stated: bytes) -> bytes:
     return b"" if found is None else found[1]
 
 
-def _split_head(answer: memoryview) -> tuple[bytes, memoryview]:
-    head = bytes(answer[:_LONGEST_HEADER])
-    end = head.find(b"\r\n\r\n")
-    if end >= 0:
-        head = head[:end]
+def _split_head(answer: bytes) -> tuple[bytes, memoryview]:
+    end, gap = answer.find(b"\r\n\r\n", 0, _LONGEST_HEADER), 4
+    if end < 0:
+        end = min(len(answer), _LONGEST_HEADER)
     # Some servers leave out the carriage returns.
-    bare = head.find(b"\n\n")
+    bare = answer.find(b"\n\n", 0, end)
     if bare >= 0:
-        return head[:bare], answer[bare + 2 :]
-    return head, answer[len(head) + 4 :]
+        end, gap = bare, 2
+    return answer[:end], memoryview(answer)[end + gap :]
 
 
 def _unchunked(body: bytes) -> bytes:

@@ -30,6 +30,7 @@ _LONGEST_HEADER: Final = 1 << 16
 _VERSION: Final = re.compile(rb"WARC/[01]\.\d+\r?\n")
 # An empty line, or where another record begins: else each of many that have no end would be looked for one.
 _HEADER_END: Final = re.compile(rb"\r?\n(?:(\r?\n)|(?=WARC/[01]\.\d+\r?\n))")
+_NEWLINES: Final = re.compile(rb"[\r\n]*")
 _NEXT: Final = re.compile(rb"\n(?=WARC/[01]\.\d+\r?\n)")
 _WANTED: Final = frozenset({b"response", b"resource", b"conversion"})
 _LARGEST: Final = 1 << 50
@@ -43,7 +44,7 @@ class WarcRecord(NamedTuple):
     content: bytes
 
     def page(self, _: CorpusFile, limit: int) -> WebPage | str:
-        fields, content = self.fields, memoryview(self.content)
+        fields, content = self.fields, self.content
         page = WebPage(
             self.offset,
             b"",
@@ -240,18 +241,19 @@ class _Window:
     def ends_record(self, at: int) -> bool:
         """Whether a record is over at `data[at:]`: nothing but the next one, or another member, follows."""
         while self.need(at + 1):
-            if self.data[at] not in b"\r\n":
-                if self.offset + at in self._begins:  # whatever it is, it is not of this record
-                    return True
-                return self.need(at + len(_MARK)) and self.data.startswith(_MARK, at)
-            at += 1
+            at = _ends_of_lines(self.data, at)
+            if at == len(self.data):
+                continue
+            if self.offset + at in self._begins:  # whatever it is, it is not of this record
+                return True
+            return self.need(at + len(_MARK)) and self.data.startswith(_MARK, at)
         return self.fault is None
 
     def skip_newlines(self) -> None:
         """To the next record, in the next member if this one is over."""
         while True:
-            while self.need(1) and self.data[0] in b"\r\n":
-                self.drop(1)
+            while self.need(1) and (size := _ends_of_lines(self.data, 0)):
+                self.drop(size)
             if self.data or self.fault is not None or not self._go_on():
                 return
 
@@ -295,3 +297,10 @@ class _Window:
             self._begins.append(self.offset + len(self.data))
         self.data += piece.data
         self.fault = piece.fault
+
+
+def _ends_of_lines(data: bytearray, at: int) -> int:
+    """Where the newlines that stand at `at` end."""
+    found = _NEWLINES.match(data, at)
+    assert found is not None
+    return found.end()

@@ -42,6 +42,8 @@ class ZstdFrames:
     name = "zstd frame"
     magic = struct.pack("<I", ZSTD_MAGIC)
     head_bytes = _LONGEST_HEADER + 3 + _BLOCK_BYTES
+    # A block that is not whole yet is put together anew each time.
+    given_bytes = 1 << 16
 
     def __init__(self, file: CorpusFile, dictionary: bytes | None) -> None:
         zstandard = _library(file)
@@ -72,10 +74,10 @@ class ZstdFrames:
         if held > self._largest:
             raise FrameError(f"its window of {held:,} bytes is larger than {self._largest:,}")
 
-    def padding(self, head: bytes) -> int:
-        if len(head) < 8:
+    def padding(self, data: bytes, at: int) -> int:
+        if len(data) - at < 8:
             return 0
-        magic, size = struct.unpack_from("<II", head)
+        magic, size = struct.unpack_from("<II", data, at)
         return 8 + size if magic in ZSTD_SKIPPED else 0
 
 

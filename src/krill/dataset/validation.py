@@ -22,7 +22,7 @@ from krill.dataset.dataset_files import all_dataset_files
 from krill.dataset.fields import Fields
 from krill.dataset.layout import Layout
 from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, TextPart
-from krill.dataset.shard import ShardInfo
+from krill.dataset.shard import ShardInfo, is_plain_name
 from krill.dataset.shard_file import END_OF_STREAM, ShardFile, VerifiedReads, reading
 from krill.dataset.text_shard import check_names
 from krill.errors import InputError
@@ -88,14 +88,17 @@ def _validate_export(folder: Path, manifest: Manifest) -> Report:
     source = str(folder / MANIFEST_NAME)
     listed = Fields(dict(manifest.extra), source=source).mappings("files")
     # What a file holds is another count in each format: here they only have to be whole.
-    fields = Fields({"files": [{"rows": 0, **entry} for entry in listed]}, source=source)
+    placed = [_in_a_folder(entry) for entry in listed]
+    fields = Fields({"files": [{"rows": 0, **entry} for _, entry in placed]}, source=source)
     entries = fields.inners("files")
     documents = sum(entry.count("documents") for entry in entries if entry.has("documents"))
     files = [ShardInfo.from_fields(entry) for entry in entries]
     if not files:
         fields.refuse("files", "is empty")
-    for file in files:
-        VerifiedReads(ShardFile(folder, file)).finish(hint=DAMAGED_HINT)
+    for index, ((inside, _), file) in enumerate(zip(placed, files, strict=True)):
+        if inside and (folder / inside).is_symlink():
+            fields.refuse(f"files[{index}].file", f"is in a folder that is a link: `{inside}`")
+        VerifiedReads(ShardFile(folder / inside, file)).finish(hint=DAMAGED_HINT)
     return Report(
         files=len(files),
         bytes=sum(file.bytes for file in files),
@@ -103,6 +106,13 @@ def _validate_export(folder: Path, manifest: Manifest) -> Report:
         tokens=sum(file.tokens or 0 for file in files),
         documents=documents,
     )
+
+
+def _in_a_folder(entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The folder of a split that a file is in, if it is in one, and its entry with the name inside of it."""
+    name = entry.get("file")
+    folder, _, plain = name.rpartition("/") if isinstance(name, str) else ("", "", "")
+    return (folder, {**entry, "file": plain}) if is_plain_name(folder) else ("", entry)
 
 
 def _check_examples(folder: Path, manifest: Manifest) -> None:

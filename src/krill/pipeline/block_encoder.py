@@ -4,8 +4,8 @@ In: a block of kept documents, an encoder, the config. Out: ids in the dataset's
 lengths for each split, and what became of each document. Held in memory: the block and its ids.
 
 Documents with fewer than `min_length` or more than `max_length` tokens, BOS and EOS included, are dropped
-here and counted. Whether a document is for validation follows from a hash of its cleaned text alone: it stays
-where it is when the corpus grows, and copies stay together.
+here and counted. Whether a document is for validation follows from a hash of its cleaned text alone, or of
+the first text of its conversation: it stays where it is when the corpus grows, and copies stay together.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from krill import _native
 from krill.config import KrillConfig
 from krill.corpus import CorpusFile
+from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers
 from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
@@ -126,7 +127,7 @@ class BlockEncoder:
                 ids, lengths = self.encoder.encode(text)
             if self.bos is not None:
                 ids, lengths = _native.prepend_token(ids, lengths, self.bos)
-        outcomes = self._outcomes(text, lengths)
+        outcomes = self._outcomes(batch, lengths)
         if codes is not None:
             outcomes[codes != 0] = codes[codes != 0]
         splits = []
@@ -138,11 +139,15 @@ class BlockEncoder:
             splits.append((tokens[0].astype(self.dtype, copy=False), tokens[1]))
         return EncodedBlock(seen, counts, outcomes, lengths, tuple(splits))
 
-    def _outcomes(self, text: pa.Array, lengths: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    def _outcomes(self, batch: pa.RecordBatch, lengths: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The split of each document, or the reason why it is dropped."""
         outcomes = np.zeros(len(lengths), np.uint8)
         if self.validation:
-            hashes = _native.hash_documents(*text_buffers(text), _SPLIT_SEED)[:, 0]
+            hashes = _native.hash_documents(*text_buffers(batch.column("text")), _SPLIT_SEED)[:, 0]
+            if self.chats is not None:  # the texts of one conversation stay together
+                positions = as_numpy(batch.column("position"), "uint64")
+                _, first, row = np.unique(positions, return_index=True, return_inverse=True)
+                hashes = hashes[first[row]]
             outcomes[hashes < np.uint64(int(self.validation * 2**64))] = _SPLITS.index(VALIDATION)
         if self.max_length is not None:
             outcomes[lengths > self.max_length] = TOO_MANY

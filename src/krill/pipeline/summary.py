@@ -9,7 +9,7 @@ from typing import Any
 from krill.corpus.pages import PAGE_REASONS
 from krill.dataset import Manifest
 from krill.storage.run import RunSummary
-from krill.text.build import REASONS
+from krill.text.build import KEYS, REASONS
 from krill.text.language import DROPPED_IN
 
 # Counts that are reasons why a document was dropped, in the order in which a document meets them; what the
@@ -30,6 +30,14 @@ _AFTER_STEPS = {
     "untrained": "nothing to learn",
 }
 REASONS_BY_STAGES = {**_BEFORE_STEPS, **_AFTER_STEPS}
+_KEYS_OF_STAGES = {
+    "oversize": "max_document_bytes",
+    "too_short": "min_chars",
+    "duplicate": "dedup.method",
+    "too_few_tokens": "min_length",
+    "too_many_tokens": "max_length",
+    "longer_than_row": "sequence_len",
+}
 # Counts of documents that were mended or cut, and kept.
 NOTES = {
     "oversize_split": "documents split at max_document_bytes",
@@ -55,6 +63,12 @@ def describe_reason(name: str) -> str:
     if name.startswith("step:"):
         return f"dropped by your step {name.removeprefix('step:')}"
     return {**CHAT_REASONS, **REASONS, **REASONS_BY_STAGES}.get(name, name)
+
+
+def deciding_key(reason: str) -> str | None:
+    """The key below `preprocess` whose value decides that documents are dropped for this reason; `FILTER.KEY`
+    is one of a filter's."""
+    return {**KEYS, **_KEYS_OF_STAGES}.get(reason)
 
 
 Summary = RunSummary[Manifest]

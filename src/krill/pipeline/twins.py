@@ -63,6 +63,15 @@ class Twins:
                         found[place] = self._place(unit, row)
         return found
 
+    def hashes(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.bool_]]]:
+        """All numbers in the order of documents, and who is kept."""
+        for unit, record in self.scanned:
+            documents = record["documents"]
+            keep = read_keep(self.resolved.path(unit, KEEP), documents).view(np.bool_)
+            for first in range(0, documents, _ROWS):
+                count = min(_ROWS, documents - first)
+                yield self._read(unit, first, count), keep[first : first + count]
+
     def place_of(self, number: int) -> DroppedPlace:
         """Where a document of this run is; the first has number 0."""
         for unit, record in self.scanned:

@@ -19,9 +19,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from krill.budget import format_size
 from krill.errors import MissingExtra, escape
-from krill.report.parts import Chart, Line, Table, Value, number, seconds, size
+from krill.report.parts import Cell, Chart, Line, Table, Value, number, rate, seconds, size
 
 CHART: Final = "chart-number"
 """What names inside a drawing begin with, for the page to replace: no two charts may share one."""
@@ -56,7 +55,7 @@ _STYLE: Final[dict[Any, Any]] = {
     "ytick.color": _SOFT,
     "text.color": _INK,
 }
-_WIDTH, _HEIGHT = 5.6, 2.7
+_WIDTH, _HEIGHT = 5.0, 2.6
 # A budget so many times above what was used would leave the curve at the bottom.
 _FAR_ABOVE: Final = 4
 
@@ -80,13 +79,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What the numbers of an axis are: a plain `label`, or sizes or seconds."""
+    """What the numbers of an axis are: plain ones, or `bytes`, `seconds`, a `rate` of bytes. The scale begins
+    at zero, unless it is that of something `relative`, as a loss."""
 
     label: str
     unit: str = ""
+    relative: bool = False
 
-    def cell(self, value: float | None) -> Value:
-        return {"bytes": size, "seconds": seconds}.get(self.unit, number)(value)
+    def cell(self, value: float | None) -> Cell:
+        return {"bytes": size, "seconds": seconds, "rate": rate}.get(self.unit, number)(value)
 
 
 def line_chart(
@@ -98,7 +99,7 @@ def line_chart(
     levels: Sequence[ReferenceLine] = (),
     spans: Sequence[Span] = (),
 ) -> Chart:
-    """A chart of lines; the scale begins at zero if `y` is in bytes."""
+    """A chart of lines."""
     thinned = [Line(line.label, thin(line.points, _MOST_POINTS // len(lines)), line.colour) for line in lines]
     drawn, above = _levels_in_sight(thinned, levels)
     svg = _drawn(thinned, x, y, drawn, spans, [level.label for level in above])
@@ -135,10 +136,7 @@ def _described(title: str, lines: Sequence[Line], y: Axis) -> str:
     for line in lines:
         values = [value for _, value in line.points if value is not None]
         if values:
-            shown = [
-                cell.text if not isinstance(cell := y.cell(v), str) else cell
-                for v in (min(values), max(values))
-            ]
+            shown = [y.cell(value).text for value in (min(values), max(values))]
             facts.append(f"{line.label} between {shown[0]} and {shown[1]}")
     return f"{title}: {'; '.join(facts)}." if facts else f"{title}: nothing was measured."
 
@@ -220,11 +218,9 @@ def _scale(axes: Any, x: Axis, y: Axis, levels: Sequence[ReferenceLine], room: f
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.margins(x=0.01, y=0.08)
     axes.tick_params(length=0)
-    if y.unit == "bytes":
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_size(int(value))))
-    else:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+    if not y.relative:
+        axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: y.cell(value).text))
     top = max((level.value for level in levels), default=0.0)
     axes.set_ylim(top=max(axes.get_ylim()[1] * max(1.0, room - 0.12), top * room))
 

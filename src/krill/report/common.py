@@ -26,7 +26,9 @@ from krill.report.parts import (
     bar,
     count,
     duration,
+    number_text,
     percent,
+    rate,
     seconds,
     share,
     size,
@@ -39,7 +41,6 @@ _MOST_ROWS: Final = 500
 _LONGEST_VALUE: Final = 300
 _RATES: Final = 50
 _ALWAYS: Final = "always"
-_OLDER: Final = "it was made by a version that did not keep this"
 
 
 def status_notes(run: ReportedRun) -> list[Part]:
@@ -69,7 +70,8 @@ def fault_notes(run: ReportedRun) -> list[Part]:
     """Figures that the sections wanted and did not find: known once they are made."""
     if run.state == "unfinished":
         return []
-    return [Note(f"The run's manifest: {fact}.", warns=True) for fact in run.figures.notes]
+    facts = "; ".join(run.figures.notes)
+    return [Note(f"The run's files are not as they should be: {facts}.", warns=True)] if facts else []
 
 
 def run_facts(run: ReportedRun) -> list[tuple[str, str]]:
@@ -97,7 +99,7 @@ def named_figures(run: ReportedRun, names: Iterable[str]) -> Iterator[tuple[str,
     for name in names:
         value = run.figures.number(name, wanted=False)
         if value is not None:
-            yield name.replace("_", " "), f"{value:,.6g}"
+            yield name.replace("_", " "), number_text(value)
 
 
 def resource_sections(run: ReportedRun) -> list[PageSection]:
@@ -112,7 +114,7 @@ def memory_section(run: ReportedRun) -> PageSection:
     limit, peak = budget.count("limit", wanted=False), budget.count("measured_peak", wanted=False)
     predicted = budget.count("predicted_peak", wanted=False)
     figures = {"budget": limit, "predicted peak": predicted, "measured peak": peak}
-    figures["with its children (PSS)"] = budget.count("tree_pss", wanted=False)
+    figures["all processes (PSS)"] = budget.count("tree_pss", wanted=False)
     facts = [(name, format_size(value)) for name, value in figures.items() if value is not None]
     threads = budget.count("threads", wanted=False)
     facts += [] if threads is None else [("threads", f"{threads:,}")]
@@ -136,20 +138,26 @@ def budget_notes(run: ReportedRun) -> list[Part]:
         return [Note(f"{fact}; its output is whole, its plan was wrong.", warns=True)]
     held = f"The run held at most {format_size(peak)}, {percent(peak / limit)} of its budget."
     if not least:
-        return [Note(f"{held} `krill estimate CONFIG` says the smallest budget that would do.")]
-    return [Note(f"{held} With as many threads, `{memory_flag(least)}` would have done.")]
+        return [Note(f"{held} `krill estimate CONFIG` says the smallest budget that is enough.")]
+    return [Note(f"{held} With the same number of threads, `{memory_flag(least)}` would have been enough.")]
 
 
 def _memory_chart(run: ReportedRun, limit: int | None, predicted: int | None) -> Part:
     samples = list(timeline_samples(run.timeline))
     if not samples:
-        return Note(f"There is no chart of memory over time: {_OLDER}.")
+        return Note(f"There is no chart of memory over time: {_why_missing(run)}.")
     levels = [] if limit is None else [ReferenceLine(f"budget {format_size(limit)}", limit)]
     levels += [] if predicted is None else [ReferenceLine(f"predicted {format_size(predicted)}", predicted)]
     lines = [Line("memory held", [(at, held) for at, held, _ in samples])]
     planned = _planned(run, [at for at, *_ in samples])
     lines += [planned] if any(value is not None for _, value in planned.points) else []
     return line_chart("Memory over time", lines, SECONDS, BYTES, levels=levels, spans=_spans(run.timeline))
+
+
+def _why_missing(run: ReportedRun) -> str:
+    if run.state == "unfinished":
+        return "the run had not kept any of it yet, which it does every ten seconds"
+    return "it was made by a version that did not keep this"
 
 
 def _planned(run: ReportedRun, places: Sequence[float]) -> Line:
@@ -242,12 +250,11 @@ def time_section(run: ReportedRun) -> PageSection:
     rows: list[list[Value]] = []
     for stage, taken in zip(stages, spent, strict=True):
         name, done = stage.text("name") or "?", stage.count("bytes", wanted=False)
-        rate = (
-            Cell("-") if not done or not taken else Cell(f"{format_size(int(done / taken))}/s", done / taken)
-        )
-        counts = [count(stage.count(what, wanted=False)) for what in ("documents", "tokens")]
+        speed = rate(done / taken if done and taken else None)
+        # A stage that has nothing to do with documents, or with tokens, says zero.
+        counts = [count(stage.count(what, wanted=False) or None) for what in ("documents", "tokens")]
         expected = seconds(predicted.number(name, wanted=False))
-        rows.append([name, seconds(taken), bar(taken, total), size(done), rate, *counts, expected])
+        rows.append([name, seconds(taken), bar(taken, total), size(done), speed, *counts, expected])
     if rows:
         rest = max(0.0, total - sum(spent))
         nothing = [Cell("-")] * 5
@@ -255,7 +262,9 @@ def time_section(run: ReportedRun) -> PageSection:
         columns = ("stage", "seconds", "share of all", "bytes", "rate", "documents", "tokens", "predicted")
         section.parts.append(Table("Where the seconds went", columns, rows))
     chart = _throughput(run)
-    section.parts += [chart] if chart is not None else [Note(f"There is no throughput over time: {_OLDER}.")]
+    section.parts += [chart] if chart is not None else [
+        Note(f"There is no throughput over time: {_why_missing(run)}.")
+    ]
     return section
 
 
@@ -274,12 +283,12 @@ def _throughput(run: ReportedRun) -> Part | None:
         elif at - before_at >= width and at > before_at:
             points.append((at, max(0.0, done - before) / (at - before_at)))
             before_at, before = at, done
-    rate = Axis("bytes a second", "bytes")
+    axis = Axis("bytes a second", "rate")
     return line_chart(
         "Bytes a second over time",
         [Line("bytes a second", points, 2)],
         SECONDS,
-        rate,
+        axis,
         spans=_spans(run.timeline),
     )
 

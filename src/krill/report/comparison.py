@@ -5,7 +5,8 @@ In: runs. Out: one section. Held in memory: its rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from krill.report.charts import line_chart
@@ -25,6 +26,9 @@ _COUNTS: Final = {
     "duplicates": ("duplicates", "duplicates"),
 }
 _MEMORY: Final = {"budget": "limit", "predicted peak": "predicted_peak", "measured peak": "measured_peak"}
+# The first place in a list that a key goes through, and what an entry of a list is known by.
+_ENTRY: Final = re.compile(r"(.*?\[\d+\])\.")
+_NAMES: Final = ("name", "path")
 _TOP: Final = {
     "vocab_size": "vocabulary",
     "bytes_per_token": "bytes per token",
@@ -39,8 +43,8 @@ def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Pag
     section = PageSection("compared", "Figures")
     columns = ("figure", *names)
     rows: list[list[Value]] = [
-        ["command", *(run.command for run in runs)],
-        ["state", *(run.state for run in runs)],
+        ["command", *(Cell(run.command) for run in runs)],
+        ["state", *(Cell(run.state) for run in runs)],
         ["seconds", *(seconds(run.figures.number("seconds", wanted=False)) for run in runs)],
     ]
     for label, (part, name) in _COUNTS.items():
@@ -51,9 +55,9 @@ def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Pag
         rows += _row(label, [number(run.figures.number(name, wanted=False)) for run in runs])
     section.parts.append(Table("Figures of the runs", *_with_change(columns, rows)))
     section.parts += _configs(runs, names)
-    section.parts += _memory_over_time(runs, names)
     section.parts += _by_name(runs, columns, "Documents dropped, by reason", "dropped")
     section.parts += _stages(runs, columns)
+    section.parts += _memory_over_time(runs, names)
     return section
 
 
@@ -134,10 +138,28 @@ def _configs(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[Part]:
     """What shaped the outputs differently, of runs of the same command."""
     if len({run.command for run in runs}) > 1:
         return []
-    found = [dict(flat(run.config.values)) for run in runs]
+    found = _without_missing_entries([dict(flat(run.config.values)) for run in runs])
     keys = list(dict.fromkeys(key for one in found for key in one))
     differing = [key for key in keys if len({one.get(key) for one in found}) > 1]
     if not differing:
         return [Note("Their configs are the same in all that shapes the output.")]
     rows = [[key, *(cut(one.get(key, "-")) for one in found)] for key in differing]
     return [Table("Keys of the config that differ", ("key", *names), rows)]
+
+
+def _without_missing_entries(configs: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """An entry of a list that not every run has, such as a filter, as one line with its name or path."""
+    entries = [{found[1] for key in config if (found := _ENTRY.match(key))} for config in configs]
+    everywhere = set.intersection(*entries)
+    shorter = []
+    for config in configs:
+        kept: dict[str, str] = {}
+        for key, value in config.items():
+            found = _ENTRY.match(key)
+            if found is None or found[1] in everywhere:
+                kept[key] = value
+            else:
+                named = (config.get(f"{found[1]}.{name}") for name in _NAMES)
+                kept[found[1]] = next((name for name in named if name is not None), "-")
+        shorter.append(kept)
+    return shorter

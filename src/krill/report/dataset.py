@@ -1,4 +1,4 @@
-"""The page of `krill preprocess`, for documents and conversations, and of `krill export`.
+"""The page of `krill preprocess`, for documents and conversations.
 
 In: a run. Out: its sections: where documents went and why, their lengths, duplicates, rows. Held in memory:
 what the page shows, and while rows are shown, the tokenizer.
@@ -71,7 +71,7 @@ def _overview(run: ReportedRun) -> PageSection:
             label = "rows" if name == "dataset" else "rows for validation"
             facts.append((label, f"{rows:,} of {length:,} tokens"))
     section.parts.append(Facts(facts))
-    section.parts += why_notes(documents, read, kept)
+    section.parts += why_notes(run, read, kept)
     section.parts += budget_notes(run)
     section.parts += steps_tables(run)
     return section
@@ -149,7 +149,9 @@ def _language_tables(found: Figures) -> list[Part]:
         most = max(dropped.values())
         lost = [(name, count(n), bar(n, most)) for name, n in dropped.items()]
         caption = "Dropped by the filter of languages, by language"
-        parts.append(Table(caption, ("language", "documents", "as a bar"), lost[:_MOST_SOURCES]))
+        unsure = "In a language that is allowed, those are dropped whose score does not reach `min_score`."
+        head = ("language", "documents", "as a bar")
+        parts.append(Table(caption, head, lost[:_MOST_SOURCES], note=unsure))
     return parts
 
 
@@ -185,7 +187,11 @@ def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: 
     facts = [(name.replace("largest", "largest cluster"), f"{n:,}") for name, n in numbers if n is not None]
     if not facts:
         return section
-    section.parts.append(Facts(facts))
+    dedup = run.config.inner("preprocess", wanted=False).inner("dedup", wanted=False)
+    method = dedup.text("method", wanted=False)
+    section.parts.append(Facts(facts if method is None else [("method", method), *facts]))
+    if not found.count("duplicates", wanted=False):
+        section.parts.append(Note("No document was found to be a copy of another."))
     sizes = histogram(found, "sizes")
     section.parts += [length_table("Clusters by their documents", sizes, "documents")] if sizes else []
     pairs = list(duplicate_parts(examples, room))
@@ -195,7 +201,7 @@ def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: 
         section.parts.append(
             Note(
                 f"{largest}What only the kept document has is underlined; what only a dropped one has is in"
-                " bold."
+                " bold; of equal texts one is shown."
             )
         )
         section.parts += pairs

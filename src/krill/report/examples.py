@@ -24,7 +24,11 @@ EXAMPLES: Final = "examples.jsonl"
 _MOST_BYTES: Final = 16_000_000
 # Bytes around a piece of text in the page.
 _TAGS: Final = 40
-_LONGEST: Final = 2000
+_LONGEST: Final = 2048
+# What is the same in all texts is cut to so many characters before and after what differs.
+_CONTEXT: Final = 200
+# As many characters that are the same are no coincidence.
+_SAME_AGAIN: Final = 20
 _MOST_PAIRS: Final = 20
 _MOST_COPIES: Final = 3
 
@@ -83,9 +87,9 @@ def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
             found.dropped.append(example)
     ordered = sorted(clusters.values(), key=lambda found: (-found.size, -len(found.dropped)))
     ordered = ordered[: _MOST_PAIRS + sum(found.size > 0 for found in ordered)]
-    beside = (_side_by_side(found.kept, found.dropped[:_MOST_COPIES]) for found in ordered)
+    beside = (found.side_by_side() for found in ordered)
     for texts, found, place in zip(_fitting(beside, room), ordered, itertools.count(1), strict=False):
-        yield Beside(f"{found.describe(place)}: {_difference(texts)}", texts)
+        yield Beside(f"{found.describe(place)}: {found.difference()}", texts)
 
 
 @dataclass(slots=True)
@@ -103,20 +107,60 @@ class _Copies:
             return f"Cluster {place}, {self.size:,} documents"
         return f"Pair {place}" if copies == 1 else f"Cluster {place}, {copies} of its copies"
 
+    def difference(self) -> str:
+        """How far its texts are the same, in a few words."""
+        pieces = [piece for side in self._marked() for piece in side]
+        differing = sum(len(piece.text) for piece in pieces if piece.mark)
+        if differing:
+            return f"{percent(differing / sum(len(piece.text) for piece in pieces))} of the characters differ"
+        if self._whole():
+            return "the texts are equal"
+        return "no difference in the first 2 kB, which are what the run keeps of an example"
 
-def _side_by_side(kept: Figures, dropped: Sequence[Figures]) -> list[HeadedText]:
-    places = [f"kept: {place_of(kept)}", *(f"dropped: {place_of(example)}" for example in dropped)]
-    sides = marked(_text_of(kept), *map(_text_of, dropped))
-    return [HeadedText(place, pieces) for place, pieces in zip(places, sides, strict=True)]
+    def side_by_side(self) -> list[HeadedText]:
+        """What was kept beside what was dropped; of equal texts one."""
+        dropped = (f"dropped: {place_of(example)}" for example in self._shown())
+        places, sides = [f"kept: {place_of(self.kept)}", *dropped], self._marked()
+        if not any(piece.mark for side in sides for piece in side):
+            return [HeadedText("; ".join(places), sides[0])]
+        return [HeadedText(place, _cut_equal(pieces)) for place, pieces in zip(places, sides, strict=True)]
+
+    def _shown(self) -> Sequence[Figures]:
+        return self.dropped[:_MOST_COPIES]
+
+    def _marked(self) -> list[list[MarkedText]]:
+        sides = marked(_text_of(self.kept), *map(_text_of, self._shown()))
+        return sides if self._whole() else [_without_end(pieces) for pieces in sides]
+
+    def _whole(self) -> bool:
+        """Whether the run kept all of its texts."""
+        return all(_is_whole(example) for example in (self.kept, *self._shown()))
 
 
-def _difference(texts: Sequence[HeadedText]) -> str:
-    """How far texts are the same, in a few words."""
-    pieces = [piece for text in texts for piece in text.pieces]
-    differing = sum(len(piece.text) for piece in pieces if piece.mark)
-    if not differing:
-        return "equal as far as they are kept"
-    return f"{percent(differing / sum(len(piece.text) for piece in pieces))} of the characters differ"
+def _without_end(pieces: Sequence[MarkedText]) -> list[MarkedText]:
+    """Unmarked at its end: of texts that were cut, the end of one may be behind that of another."""
+    found, seen = list(pieces), 0
+    for place in reversed(range(len(found))):
+        seen += len(found[place].text)
+        if seen > _CONTEXT or (not found[place].mark and len(found[place].text) >= _SAME_AGAIN):
+            break
+        found[place] = MarkedText(found[place].text)
+    return found
+
+
+def _cut_equal(pieces: Sequence[MarkedText]) -> list[MarkedText]:
+    """What is marked, with as much before and after it as tells where it stands."""
+    found = []
+    for place, piece in enumerate(pieces):
+        before = _CONTEXT if place else 0
+        after = _CONTEXT if place < len(pieces) - 1 else 0
+        left_out = len(piece.text) - before - after
+        if piece.mark or left_out < _CONTEXT or not before + after:
+            found.append(piece)
+            continue
+        beginning, end = piece.text[:before], piece.text[len(piece.text) - after :]
+        found.append(MarkedText(f"{beginning} [... {left_out:,} equal characters ...] {end}".strip(" ")))
+    return found
 
 
 def _fitting(groups: Iterable[list[HeadedText]], room: int) -> Iterator[list[HeadedText]]:
@@ -182,6 +226,12 @@ def place_of(example: Figures) -> str:
     found += [] if language is None else [f"language {language}"]
     found += [] if length is None else [f"{length:,} bytes"]
     return ", ".join(found)
+
+
+def _is_whole(example: Figures) -> bool:
+    """Whether the run kept all of its text."""
+    size = example.count("bytes", wanted=False)
+    return size is None or len((example.text("text", wanted=False) or "").encode(errors="replace")) == size
 
 
 def _text_of(example: Figures) -> str:

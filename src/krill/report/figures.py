@@ -80,6 +80,12 @@ class Figures:
             if value is not None:
                 yield name, value
 
+    def plain_counts(self) -> Iterator[tuple[str, int]]:
+        """Those values that are counts; others are left out, and not noted."""
+        for name, value in self.values.items():
+            if type(value) is int and 0 <= value < 2**63:
+                yield name, value
+
     def note(self, fact: str) -> None:
         if len(self.notes) < _MOST_NOTES:
             self.notes[fact] = None

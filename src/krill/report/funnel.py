@@ -8,9 +8,13 @@ can be read from top to bottom.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+import orjson
+
+from krill.report.common import cut
 from krill.report.examples import example_parts
 from krill.report.figures import Figures
 from krill.report.parts import (
@@ -28,6 +32,7 @@ from krill.report.parts import (
 from krill.report.runs import ReportedRun
 
 NO_SAMPLES: Final = "Texts are left out of this report."
+_EXAMPLES: Final = "Examples of the documents that were dropped, up to 20 for each reason, chosen by their hash:"
 _NAMED_REASONS: Final = 3
 # Sources whose reasons stand side by side; of more, the table of sources says the most frequent one.
 _MOST_COLUMNS: Final = 8
@@ -48,8 +53,40 @@ def described(reason: str) -> str:
     return describe_reason(reason).replace("`", "")
 
 
-def why_notes(documents: Figures, read: int | None, kept: int | None) -> list[Part]:
+def rule_of(reason: str, config: Figures) -> str:
+    """The key of the config that decides, with its value, such as `min_chars: 100`; empty where no one key
+    does, or where the run does not say it."""
+    from krill.pipeline.summary import deciding_key
+
+    preprocess, key = config.inner("preprocess", wanted=False), deciding_key(reason)
+    if key is None:
+        return ""
+    section, _, name = key.rpartition(".")
+    if not section:
+        found = [preprocess.values.get(name)]
+    elif section in preprocess.values:
+        found = [preprocess.inner(section, wanted=False).values.get(name)]
+    else:
+        filters = preprocess.inners("filters", wanted=False)
+        found = [one.values.get(name) for one in filters if one.values.get("name") == section]
+    # A filter that stands there twice with other values does not say which of them it was.
+    if len(found) != 1 or found[0] is None:
+        return ""
+    return f"{key}: {cut(orjson.dumps(_of_length(found[0], reason)).decode())}"
+
+
+def _of_length(value: Any, reason: str) -> Any:
+    """Of thresholds for words in a row, `[[2, 0.2], [3, 0.18]]`, those of the reason's number of words."""
+    number = re.search(r"_(\d+)_", reason)
+    if number is None or not isinstance(value, list):
+        return value
+    pairs = [pair for pair in value if isinstance(pair, list) and pair[:1] == [int(number[1])]]
+    return pairs[0] if pairs else value
+
+
+def why_notes(run: ReportedRun, read: int | None, kept: int | None) -> list[Part]:
     """Why documents are gone, in a sentence."""
+    documents = run.figures.inner("documents", wanted=False)
     dropped = _dropped(documents)
     if not read or kept is None:
         return []
@@ -59,7 +96,11 @@ def why_notes(documents: Figures, read: int | None, kept: int | None) -> list[Pa
     if not dropped:
         return [Note("No document was dropped.")]
     first = sorted(dropped.items(), key=lambda item: -item[1])[:_NAMED_REASONS]
-    named = "; ".join(f"{described(name)} ({percent(n / read)})" for name, n in first)
+    rules = [f", `{rule}`" if (rule := rule_of(name, run.config)) else "" for name, _ in first]
+    named = "; ".join(
+        f"{described(name)} ({percent(n / read)}{rule})"
+        for (name, n), rule in zip(first, rules, strict=True)
+    )
     others = sum(dropped.values()) - sum(n for _, n in first)
     more = len(dropped) - len(first)
     rest = f"; {more} other reason{'s' if more > 1 else ''} ({percent(others / read)})" if more else ""
@@ -91,7 +132,8 @@ def documents_section(
     documents = run.figures.inner("documents", wanted=False)
     dropped = _dropped(documents)
     named = {described(reason): number for reason, number in dropped.items()}
-    section.parts += _funnel("From documents read to documents kept", documents, named)
+    rules = {described(reason): rule_of(reason, run.config) for reason in dropped}
+    section.parts += _funnel("From documents read to documents kept", documents, named, rules)
     section.parts += _by_source(run, dropped)
     noted = dict(documents.inner("notes", wanted=False).counts())
     if noted:
@@ -102,7 +144,8 @@ def documents_section(
     elif examples is None:
         section.parts += [Note("This run kept no examples of dropped documents.")] if dropped else []
     else:
-        section.parts += example_parts(examples, dropped, described, room)
+        shown = list(example_parts(examples, dropped, described, room))
+        section.parts += [Note(_EXAMPLES), *shown] if shown else []
     return section
 
 
@@ -110,8 +153,13 @@ def _dropped(documents: Figures) -> dict[str, int]:
     return dict(documents.inner("dropped", wanted=False).counts())
 
 
-def _funnel(caption: str, documents: Figures, dropped: Mapping[str, int]) -> list[Part]:
-    """What was read, what each of these took of it, and what is left."""
+def _funnel(
+    caption: str,
+    documents: Figures,
+    dropped: Mapping[str, int],
+    rules: Mapping[str, str] | None = None,
+) -> list[Part]:
+    """What was read, what each of these took of it, and what is left; `rules` say what decided."""
     read, kept = documents.count("read", wanted=False), documents.count("kept", wanted=False)
     if read is None or kept is None:
         return []
@@ -121,7 +169,10 @@ def _funnel(caption: str, documents: Figures, dropped: Mapping[str, int]) -> lis
         left = max(0, left - lost)
         rows.append([name, count(-lost), share(lost, read), share(left, read), bar(left, read)])
     rows.append(["kept", count(kept), share(kept, read), share(kept, read), bar(kept, read)])
-    columns = ("step", "documents", "share of those read", "left after it", "left, as a bar")
+    columns = ["step", "documents", "share of those read", "left after it", "left, as a bar"]
+    if rules and any(rules.values()):
+        columns.append("key that decides")
+        rows = [[*row, rules.get(str(row[0]), "")] for row in rows]
     return [Table(caption, columns, rows)]
 
 

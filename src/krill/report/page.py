@@ -46,7 +46,6 @@ _PAGE: Final = 60_000_000
 _OURS: Final = b'<meta name="generator" content="krill report">'
 _HEAD: Final = 200
 _HERE: Final = Path(__file__).parent
-_DATASETS: Final = ("preprocess", "export")
 _TRAININGS: Final = ("train", "qa train")
 TOKENIZERS: Final = ("tokenizer", "tokenizer train", "train-tokenizer")
 
@@ -140,7 +139,8 @@ def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) 
     views = [View("compare", "Compared", compared)]
     for place, (name, sections) in enumerate(zip(names, made, strict=True)):
         views.append(View(f"run{place + 1}", name, sections))
-    return ReportPage(" and ".join(names), f"{len(runs)} runs compared", views)
+    title = f"{', '.join(names[:-1])} and {names[-1]}"
+    return ReportPage(title, f"{len(runs)} runs compared", views)
 
 
 def names_of(runs: Sequence[ReportedRun]) -> list[str]:
@@ -150,7 +150,7 @@ def names_of(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _sections(run: ReportedRun, samples: bool, memory: str | int, room: int) -> list[PageSection]:
-    if run.command in _DATASETS:
+    if run.command == "preprocess":
         return dataset_sections(run, memory, samples, room)
     if run.command in _TRAININGS:
         return training_sections(run)

@@ -129,6 +129,10 @@ def size(value: float | None) -> Cell:
     return Cell("-") if value is None else Cell(format_size(int(value)), value)
 
 
+def rate(value: float | None) -> Cell:
+    return Cell("-") if value is None else Cell(f"{format_size(int(value))}/s", value)
+
+
 def seconds(value: float | None) -> Cell:
     return Cell("-") if value is None else Cell(duration(value), value)
 
@@ -136,8 +140,14 @@ def seconds(value: float | None) -> Cell:
 def number(value: float | None) -> Cell:
     if value is None:
         return Cell("-")
-    whole = value == int(value) and abs(value) < 1e15
-    return Cell(f"{int(value):,}" if whole else f"{value:,.4g}", value)
+    return Cell(number_text(value), value)
+
+
+def number_text(value: float) -> str:
+    """Whole numbers whole, and others with four digits, without an exponent where they are large."""
+    if abs(value) < 1e15 and (value == int(value) or abs(value) >= 1000):
+        return f"{round(value):,}"
+    return f"{value:.4g}"
 
 
 def share(value: float, whole: float) -> Cell:
@@ -155,8 +165,10 @@ def percent(part: float) -> str:
 
 
 def duration(value: float) -> str:
+    if value == 0:
+        return "0 s"
     if value < 100:
-        return f"{value:.1f} s" if value >= 0.1 or value == 0 else f"{value * 1000:.0f} ms"
+        return f"{value:.1f} s" if value >= 0.1 else f"{value * 1000:.0f} ms"
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -98,17 +98,17 @@ def _add_rows(section: PageSection, run: ReportedRun, part: TokenFacts, learned:
         buckets = [(bucket.low, bucket.high, bucket.count) for bucket in part.piece_lengths]
         of = f"{part.sampled_rows:,} of {part.rows:,} rows"
         section.parts.append(length_table(f"Documents in rows by tokens ({of})", buckets, "tokens"))
-    texts = [HeadedText(_heading(row), pieces) for row in part.samples if (pieces := _pieces(row))]
+    texts = [HeadedText(_heading(row, learned), pieces) for row in part.samples if (pieces := _pieces(row))]
     if texts:
         marked = "; what is learned is marked" if learned else ""
         of = " from the beginning" if run.folder is None else ""
         section.parts.append(Texts(f"Rows{of} as text{marked}", texts, shown=True))
 
 
-def _heading(row: SampleRow) -> str:
+def _heading(row: SampleRow, chat: bool) -> str:
     documents = len(row.seq_lengths)
-    plural = "" if documents == 1 else "s"
-    return f"row {row.row:,}: {len(row.input_ids):,} tokens, {documents:,} document{plural}"
+    what, plural = "conversation" if chat else "document", "" if documents == 1 else "s"
+    return f"row {row.row:,}: {len(row.input_ids):,} tokens, {documents:,} {what}{plural}"
 
 
 def _pieces(row: SampleRow) -> list[MarkedText]:

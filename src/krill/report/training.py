@@ -34,9 +34,8 @@ Points = list[tuple[float, float | None]]
 
 def training_sections(run: ReportedRun) -> list[PageSection]:
     overview = overview_section(run, named_figures(run, _FACTS))
-    lines = read_metrics(run)
-    curves = PageSection("curves", "Curves", curve_parts([(run.name, run, lines)], alone=True))
-    sections = [overview, curves, _model(run), *resource_sections(run)]
+    overview.parts += curve_parts([(run.name, run, read_metrics(run))], alone=True)
+    sections = [overview, _model(run), *resource_sections(run)]
     return [section for section in sections if section.parts]
 
 
@@ -69,7 +68,7 @@ def curve_parts(read: Sequence[tuple[str, ReportedRun, list[Figures]]], *, alone
             colour = 2 * place + (kind == "validation") + 1 if alone else place + 1
             if points and (alone or kind == "train"):
                 losses.append(Line(label if alone else name, points, colour))
-    charts += [line_chart("Loss", losses, _STEPS, Axis("loss"))] if losses else []
+    charts += [line_chart("Loss", losses, _STEPS, Axis("loss", relative=True))] if losses else []
     if not alone:
         charts += _overlaid(read, "validation", "loss", "Validation loss", "")
     for what, (title, unit) in _CURVES.items():
@@ -92,7 +91,8 @@ def _overlaid(
         for place, (name, _, figures) in enumerate(read)
         if (points := points_of(figures, kind, what))
     ]
-    return [line_chart(title, lines, _STEPS, Axis(title.lower(), unit), levels=levels)] if lines else []
+    axis = Axis(title.lower(), unit, relative=what == "loss")
+    return [line_chart(title, lines, _STEPS, axis, levels=levels)] if lines else []
 
 
 def points_of(lines: Sequence[Figures], kind: str, what: str) -> Points:

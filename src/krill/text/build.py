@@ -39,6 +39,9 @@ REASONS: Final[Mapping[str, str]] = {
 }
 """Why filters drop documents, for people; a user's step drops them as `step:NAME`."""
 
+KEYS: Final[Mapping[str, str]] = {**quality.KEYS, **language.KEYS}
+"""The key whose value decides that a filter drops a document, where it is one: `FILTER.KEY`."""
+
 LOADING: Final = "load"
 """The stage before all others, in which models are read."""
 

@@ -31,8 +31,9 @@ from krill.text.step import drop, with_columns, with_new_statistics
 
 REASONS: Final[Mapping[str, str]] = {
     "language": "in another language",
-    "language_unsure": "in an allowed language, but not surely",
+    "language_unsure": "in an allowed language, but min_score is not reached",
 }
+KEYS: Final[Mapping[str, str]] = {"language": "language.allow", "language_unsure": "language.min_score"}
 
 DROPPED_IN: Final = "language:"
 """Before a language in counts: documents that were dropped in it, for one of these reasons."""

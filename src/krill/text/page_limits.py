@@ -29,6 +29,14 @@ class Weights:
     attribute: int
     attribute_byte: int = 0
 
+    def sum(self, size: int, tags: int, attributes: int, attribute_bytes: int) -> int:
+        return (
+            self.byte * size
+            + self.tag * tags
+            + self.attribute * attributes
+            + self.attribute_byte * attribute_bytes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
@@ -47,19 +55,14 @@ class PageLimits:
 
     def held_bytes(self, page: bytes) -> int | None:
         """What is held while this page is extracted, at the most; None if it is beyond the limits."""
-        tags, depth, work, *attributes = _native.measure_page(
+        tags, depth, work, attributes, attribute_bytes = _native.measure_page(
             page, self.tags, self.depth, self.work, self.empty_raw
         )
         if tags > self.tags or depth > self.depth or work > self.work:
             return None
-        cost, held = (
-            weights.byte * len(page)
-            + weights.tag * tags
-            + weights.attribute * attributes[0]
-            + weights.attribute_byte * attributes[1]
-            for weights in (self.cost, self.held)
-        )
-        return held if cost <= MOST_COST and held <= self.most_held else None
+        found = len(page), tags, attributes, attribute_bytes
+        held = self.held.sum(*found)
+        return held if self.cost.sum(*found) <= MOST_COST and held <= self.most_held else None
 
     def held_at_most(self, page_bytes: int) -> int:
         """The same of any page of up to so many bytes."""

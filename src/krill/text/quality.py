@@ -79,6 +79,39 @@ REASONS: Mapping[str, str] = {
 }
 """Why documents are dropped, for people."""
 
+KEYS: Mapping[str, str] = {
+    "too_long": "max_chars",
+    "too_few_words": "min_words",
+    "too_many_words": "max_words",
+    "gopher_short_doc": "gopher_quality.min_doc_words",
+    "gopher_long_doc": "gopher_quality.max_doc_words",
+    "gopher_below_avg_threshold": "gopher_quality.min_avg_word_length",
+    "gopher_above_avg_threshold": "gopher_quality.max_avg_word_length",
+    "gopher_too_many_hashes": "gopher_quality.max_symbol_word_ratio",
+    "gopher_too_many_ellipsis": "gopher_quality.max_symbol_word_ratio",
+    "gopher_too_many_bullets": "gopher_quality.max_bullet_lines_ratio",
+    "gopher_too_many_end_ellipsis": "gopher_quality.max_ellipsis_lines_ratio",
+    "gopher_below_alpha_threshold": "gopher_quality.max_non_alpha_words_ratio",
+    "gopher_enough_stop_words": "gopher_quality.min_stop_words",
+    "gopher_dup_para_frac": "gopher_repetition.dup_para_frac",
+    "gopher_dup_para_char_frac": "gopher_repetition.dup_para_char_frac",
+    "gopher_dup_line_frac": "gopher_repetition.dup_line_frac",
+    "gopher_dup_line_char_frac": "gopher_repetition.dup_line_char_frac",
+    **{f"gopher_top_{n}_gram": "gopher_repetition.top_n_grams" for n in range(1, _LONGEST_N_GRAM + 1)},
+    **{
+        f"gopher_duplicated_{n}_n_grams": "gopher_repetition.dup_n_grams"
+        for n in range(1, _LONGEST_N_GRAM + 1)
+    },
+    "c4_lorem_ipsum": "c4.filter_lorem_ipsum",
+    "c4_curly_bracket": "c4.filter_curly_bracket",
+    "c4_too_few_sentences": "c4.min_num_sentences",
+    "fineweb_line_punct_ratio": "fineweb.line_punct_thr",
+    "fineweb_short_line_ratio": "fineweb.short_line_thr",
+    "fineweb_char_dup_ratio": "fineweb.char_duplicates_ratio",
+    "fineweb_list_ratio": "fineweb.new_line_ratio",
+}
+"""The key of a filter, or of `preprocess`, that decides."""
+
 
 @dataclass(frozen=True, slots=True)
 class QualityFilter:

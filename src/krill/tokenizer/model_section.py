@@ -51,6 +51,8 @@ class ModelSpec:
     """Left, right and new id of each."""
     unknown: int | None
     """The id of the unknown token; -1 if the section names one that the vocabulary lacks."""
+    reads_spaces_as_marks: bool = False
+    """Whether words come with spaces in the place of U+2581."""
 
     def build(self) -> _native.Model:
         """The native model; `ValueError` if it makes no sense."""
@@ -143,6 +145,7 @@ def _bpe(spec: ModelSpec) -> _native.Model:
         unk=spec.unknown,
         fuse_unk=bool(section.get("fuse_unk")),
         ignore_merges=bool(section.get("ignore_merges")),
+        reads_spaces_as_marks=spec.reads_spaces_as_marks,
         **affixes,
     )
 

@@ -149,8 +149,10 @@ def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native
     from krill import _native
 
     model = spec.model
+    built = model.build()
+    unmarked = spec.unmarked if built.reads_spaces_as_marks else None
     return _native.Encoder(
-        model.build(),
+        built,
         model.tokens,
         model.offsets,
         model.flags,
@@ -159,6 +161,7 @@ def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native
         added=[_added(token, spec.normalizer) for token in spec.added],
         decoded=_decoded(spec),
         pre_tokenizer=spec.pre_tokenizer,
+        unmarked=unmarked and (unmarked.normalizer, unmarked.pre_tokenizer),
         prefix=list(spec.post.prefix),
         suffix=list(spec.post.suffix),
         trims_offsets=spec.post.trims_offsets,

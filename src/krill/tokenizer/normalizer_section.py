@@ -21,6 +21,17 @@ def build_normalizer(section: object) -> _native.Normalizer | None:
     return None if section is None else _build(section, 0)
 
 
+def flat_normalizers(section: object) -> list[Section]:
+    """The steps of a section that `build_normalizer` takes, without the sequences around them, each with its
+    type."""
+    if not isinstance(section, Mapping):
+        return []
+    kind = _READER.type_of(section)
+    if kind != "Sequence":
+        return [{**section, "type": kind}]
+    return [step for inner in section["normalizers"] for step in flat_normalizers(inner)]
+
+
 def _build(section: object, depth: int) -> _native.Normalizer:
     if not isinstance(section, Mapping):
         raise ValueError(f"a normalizer must be an object, not {kind_of(section)}")

@@ -43,11 +43,9 @@ class PreTokenizerParts:
 def build_pre_tokenizer(section: object, *, spells_bytes: bool = False) -> PreTokenizerParts:
     """What a `pre_tokenizer` section stands for; None stands for none. With `spells_bytes` words are never
     byte-level: the model gets the letters."""
-    if section is None:
-        return PreTokenizerParts(None, byte_level=False)
     steps: list[Step] = []
     byte_level = False
-    for step in _flat(section, 0):
+    for step in flat_pre_tokenizers(section):
         made = _BUILDERS[step["type"]](step)
         if byte_level and step["type"] != "ByteLevel":
             over_letters = [over for each in made if (over := each.over_letters())]
@@ -64,8 +62,21 @@ def build_pre_tokenizer(section: object, *, spells_bytes: bool = False) -> PreTo
     return PreTokenizerParts(_native.PreTokenizer(steps) if steps else None, byte_level)
 
 
+def flat_pre_tokenizers(section: object) -> Iterator[Section]:
+    """The steps of a section, without the sequences around them; None has none."""
+    if section is not None:
+        yield from _flat(section, 0)
+
+
+def unmarked_metaspace(step: Section, mark: str) -> _native.PreTokenizer | None:
+    """What `Metaspace` with this mark does besides writing marks, for words that are whole texts; None for
+    other steps."""
+    if step["type"] != "Metaspace" or step["replacement"] != mark or step.get("split") is not False:
+        return None
+    return _native.PreTokenizer([Step.rewrite("", mark, step.get("prepend_scheme", "always"), takes_spaces=True)])
+
+
 def _flat(section: object, depth: int) -> Iterator[Section]:
-    """The steps of a section, without the sequences around them."""
     if not isinstance(section, Mapping):
         raise ValueError(f"a pre-tokenizer must be an object, not {kind_of(section)}")
     kind = section.get("type")

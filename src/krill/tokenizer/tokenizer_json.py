@@ -26,6 +26,7 @@ import orjson
 from krill.errors import InputError
 from krill.tokenizer.decoder_section import build_decoder
 from krill.tokenizer.encoder import regexes_of
+from krill.tokenizer.marks import Unmarked, pre_tokenizer_left, unmarked_steps
 from krill.tokenizer.model_section import (
     MAX_IDS,
     MAX_MERGES,
@@ -84,6 +85,8 @@ class NativeSpec:
     model: ModelSpec
     normalizer: _native.Normalizer | None
     pre_tokenizer: _native.PreTokenizer | None
+    unmarked: Unmarked | None
+    """Steps that leave spaces to the model, if it can read them as marks."""
     added: tuple[AddedToken, ...]
     patterns: tuple[str, ...]
     """The regular expressions of the pre-tokenizer, for messages."""
@@ -186,6 +189,7 @@ class _Sections:
 
     normalizer: _native.Normalizer | None
     pre_tokenizer: PreTokenizerParts
+    unmarked: Unmarked | None
     post: PostProcessing
     joins_bytes: bool
     decoder: _native.Decoder | None
@@ -196,12 +200,18 @@ class _Sections:
             raise NotSupported(f"its version is {parsed['version']}")
         try:
             spells_bytes = needs_letters(parsed.get("model"))
-            pre_tokenizer = build_pre_tokenizer(parsed.get("pre_tokenizer"), spells_bytes=spells_bytes)
+            normalizer = build_normalizer(parsed.get("normalizer"))
+            section = parsed.get("pre_tokenizer")
+            pre_tokenizer = build_pre_tokenizer(section, spells_bytes=spells_bytes)
             letters = pre_tokenizer.byte_level
+            left = pre_tokenizer_left(parsed.get("normalizer"), section)
+            if left is not section:
+                pre_tokenizer = build_pre_tokenizer(left, spells_bytes=spells_bytes)
             decoder = build_decoder(parsed.get("decoder"))
             return cls(
-                build_normalizer(parsed.get("normalizer")),
+                normalizer,
                 pre_tokenizer,
+                unmarked_steps(parsed),
                 _post_processing(parsed.get("post_processor")),
                 letters and type_of(parsed.get("decoder")) == "ByteLevel",
                 None if letters else decoder,
@@ -232,7 +242,8 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
         return reader.find(token.encode())
 
     unknown = unknown_id(kind, section, token_to_id)
-    model = ModelSpec(kind, section, byte_level, *arrays, unknown)
+    unmarked = None if any(token.normalized for token in added) else sections.unmarked
+    model = ModelSpec(kind, section, byte_level, *arrays, unknown, unmarked is not None)
     if kind == "BPE" and byte_level and section.get("byte_fallback") and model.lacks_bytes():
         raise NotSupported("its model falls back to bytes where letters stand for bytes")
     special = {token.content for token in added if token.special}
@@ -241,6 +252,7 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
         model=model,
         normalizer=sections.normalizer,
         pre_tokenizer=sections.pre_tokenizer.native,
+        unmarked=unmarked,
         added=added,
         patterns=tuple(regexes_of(parsed.get("pre_tokenizer"))),
         post=sections.post,

@@ -185,6 +185,27 @@ def test_unrolled_turns_have_texts_of_their_own(tmp_path: Path) -> None:
     assert b"<think>\nr" not in rendered[1].text
 
 
+def test_other_roles_are_trained_in_one_of_the_texts_alone(tmp_path: Path) -> None:
+    renderer = open_template(tmp_path, "qwen3", rewritten_turns="unroll")
+    thoughts = "<think>\n\n</think>\n\n"
+
+    def texts(*messages: Row) -> list[list[str]]:
+        rendered = renderer.render(
+            {"messages": list(messages)}, ChatFormat(roles_to_train=("user", "assistant"))
+        )
+        assert isinstance(rendered, list)
+        return [[chat.text[begin:end].decode() for begin, end in chat.trained] for chat in rendered]
+
+    def said(text: str) -> str:
+        return f"{text}<|im_end|>"
+
+    answers = [said(f"{thoughts}b"), said(f"{thoughts}d")]
+    asked = user("a"), assistant("b"), user("c")
+    assert texts(*asked, assistant("d")) == [[said("a"), answers[0]], [said("c"), answers[1]]]
+    assert texts(*asked, assistant("d", weight=0)) == [[said("a"), answers[0]], [said("c")]]
+    assert texts(*asked) == [[said("a"), answers[0]], [said("c")]]
+
+
 def test_an_answer_goes_on_from_the_prompt_with_or_without_thoughts(tmp_path: Path) -> None:
     messages = [user("a"), assistant("b", reasoning_content="r")]
     for name, with_thoughts in {
@@ -257,13 +278,18 @@ def test_turns_that_no_prompt_asks_for_are_counted(mode: str, tmp_path: Path) ->
     assert "message 2" in dropped.detail and "<think>" in dropped.detail
 
 
-def test_a_conversation_of_too_many_rewritten_turns_is_left_out(tmp_path: Path) -> None:
+def test_a_conversation_of_too_many_turns_to_be_looked_at_one_by_one_is_left_out(tmp_path: Path) -> None:
     renderer = open_template(tmp_path, "qwen3", rewritten_turns="unroll")
     rendered = renderer.render({"messages": turns(300)}, ChatFormat())
     assert isinstance(rendered, ChatDrop) and rendered.reason == "too_many_turns"
     for name in ("qwen2_5", "qwen2_5_training"):
         placed = open_template(tmp_path, name).render({"messages": turns(300)}, ChatFormat())
         assert isinstance(placed, list) and len(placed[0].trained) == 150
+    said = [*turns(4998), user("a"), assistant("b", weight=0)]
+    flagged = open_template(tmp_path, "qwen2_5_training").render({"messages": said}, ChatFormat())
+    assert isinstance(flagged, ChatDrop) and flagged.reason == "too_many_turns"
+    placed = open_template(tmp_path, "qwen2_5_training").render({"messages": turns(5000)}, ChatFormat())
+    assert isinstance(placed, list) and len(placed[0].trained) == 2500
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen2_5_training"])
@@ -302,12 +328,81 @@ def test_flags_of_a_message_go_before_details_and_those_before_its_role(name: st
     assert found == ["asked<|im_end|>", "  grö", "<|im_end|>", "all<|im_end|>"]
 
 
+def test_an_answer_without_text_has_its_own_flags_where_a_template_marks_turns(tmp_path: Path) -> None:
+    renderer = open_template(tmp_path, "qwen2_5_training")
+    said, silent = assistant("b", weight=0), assistant("")
+    end = "<|im_end|>"
+
+    def words(*messages: Row) -> list[str]:
+        return [text.strip() for text in trained_texts(renderer, {"messages": list(messages)})]
+
+    for nothing in ("", " "):
+        assert words(user("a"), said, user(nothing), silent) == [end]
+        assert words(user("a"), assistant("b"), user(nothing), {**silent, "weight": 0}) == [f"b{end}"]
+        assert words(user(nothing), silent, user(nothing), said, user("c"), silent) == [end, end]
+        assert words(user("a"), said, user(nothing), silent, user(nothing), silent) == [end, end]
+    renderer = open_template(tmp_path / "phi3", "phi3_training")  # it marks its EOS by itself
+    assert words(user("a"), said, user("c"), silent) == ["<|end|>\n<|stop|>"]
+
+
+def test_marks_that_hold_several_turns_or_none_that_can_be_told_are_refused(tmp_path: Path) -> None:
+    each = "{{ m.role }}\n{{ m.content }}<|im_end|>"
+    for number, source in enumerate(
+        (
+            f"{{% generation %}}{{% for m in messages %}}{each}{{% endfor %}}{{% endgeneration %}}",
+            "{% for m in messages %}{{ m.role }}\n"
+            "{% generation %}{{ m.content }}{% endgeneration %}"
+            "{% generation %}<|im_end|>{% endgeneration %}{% endfor %}",
+        )
+    ):
+        renderer = ChatRenderer.open(make_model(tmp_path / str(number), source), ChatOptions())
+        row = {"messages": [user("a"), assistant("b", weight=0), user("c"), assistant(" "), assistant("d")]}
+        rendered = renderer.render(row, ChatFormat())
+        assert isinstance(rendered, ChatDrop) and rendered.reason == "turn_not_placed"
+
+
 def test_other_roles_are_trained_where_the_config_says(tmp_path: Path) -> None:
     renderer = open_template(tmp_path, "qwen2_5")
     row = {"messages": [SYSTEM, user("a"), assistant("b")]}
     assert trained_texts(renderer, row, roles_to_train=("user",)) == ["a<|im_end|>"]
     both = trained_texts(renderer, row, roles_to_train=("system", "assistant"))
     assert both == ["Be brief.<|im_end|>", "b<|im_end|>"]
+    for name in ("qwen2_5", "qwen2_5_training"):
+        unanswered = {"messages": [user("a")]}
+        renderer = open_template(tmp_path / name, name)
+        assert trained_texts(renderer, unanswered, roles_to_train=("user",)) == ["a<|im_end|>"]
+    for name in ("llama3", "llama3_training"):  # the stop token ends the text
+        renderer = open_template(tmp_path / name, name)
+        assert trained_texts(renderer, unanswered, roles_to_train=("user",)) == ["a<|eot_id|>"]
+
+
+def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_it(tmp_path: Path) -> None:
+    for name, kept in (("qwen2_5", "\n a \n<|im_end|>"), ("llama3", "a<|eot_id|>")):
+        renderer = open_template(tmp_path / name, name)
+        row = {"messages": [user("\n a \n"), assistant("b"), user(" c"), assistant("d")]}
+        found = trained_texts(renderer, row, roles_to_train=("user",))
+        assert found == [kept, kept.replace("\n a \n", " c").replace("a", "c")]
+    detail = [{"begin_offset": 0, "end_offset": 1, "train": True}]
+    row = {"messages": [{**user("\n\na"), "detail": detail}, assistant("b")]}
+    for name, kept in (("qwen2_5", "\n\n<|im_end|>"), ("llama3", "<|eot_id|>")):
+        renderer = open_template(tmp_path / name, name)
+        found = trained_texts(renderer, row, message_field_training_detail="detail")
+        assert "".join(found) == f"{kept}b{kept[-10:]}"
+
+
+def test_what_a_template_writes_twice_is_trained_in_its_turn_alone(tmp_path: Path) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>"
+        "{% if not loop.last %}({{ m.content }}){% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}({{ messages[-1].content }})<|im_start|>assistant\n{% endif %}"
+    )
+    renderer = ChatRenderer.open(make_model(tmp_path, source), ChatOptions(rewritten_turns="unroll"))
+    detail = [{"begin_offset": 1, "end_offset": 1, "train": True}]
+    row = {"messages": [user("abc"), assistant("def", detail=detail), user("ghi"), assistant("jkl")]}
+    found = trained_texts(renderer, row, message_field_training_detail="detail")
+    assert found == ["e", "<|im_end|>", "jkl<|im_end|>"]
+    twice = renderer.render(row, ChatFormat(roles_to_train=("user",)))
+    assert isinstance(twice, ChatDrop) and twice.reason == "turn_not_placed" and "twice" in twice.detail
 
 
 def test_nothing_to_train_on_is_a_reason(tmp_path: Path) -> None:
@@ -315,6 +410,17 @@ def test_nothing_to_train_on_is_a_reason(tmp_path: Path) -> None:
     for messages in ([user("a")], [user("a"), assistant("b", weight=0)]):
         rendered = renderer.render({"messages": messages}, ChatFormat())
         assert isinstance(rendered, ChatDrop) and rendered.reason == "untrained"
+
+
+def test_an_answer_that_nothing_comes_before_is_a_reason_where_the_template_cant_ask_for_it(
+    tmp_path: Path,
+) -> None:
+    row = {"messages": [assistant("a"), user("b"), assistant("c")]}
+    rendered = open_template(tmp_path, "qwen2_5").render(row, ChatFormat())
+    assert isinstance(rendered, ChatDrop) and rendered.reason == "template_error"
+    assert "begins with an answer" in rendered.detail
+    row["messages"][0]["weight"] = 0
+    assert trained_texts(open_template(tmp_path, "qwen2_5"), row) == ["c<|im_end|>"]
 
 
 def test_a_message_that_the_template_leaves_out_is_a_reason(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import time
 import zlib
 from collections.abc import Callable
@@ -203,6 +204,36 @@ def test_reading_goes_on_at_the_next_gzip_member(
         with pytest.raises(InputError, match=r"crawl\.warc\.gz`, the record at byte [\d,]+ of") as caught:
             read(path, skip_malformed=False)
         assert "on_error: skip" in (caught.value.hint or "")
+
+
+def test_members_may_end_wherever_a_read_does(tmp_path: Path) -> None:
+    """Each is longer by a byte than the one before, so that ends, magic numbers and heads lie on all sides
+    of the borders of what is read and decoded at once."""
+    noise = random.Random(0).randbytes(9_000)
+    answers = [
+        Answer(f"http://a/{number}", b"<p>" + noise.replace(b"\0", b"x")[: 7_750 + number])
+        for number in range(200)
+    ]
+    members = [gzip.compress(response_record(answer, number), 0) for number, answer in enumerate(answers)]
+    assert min(map(len, members)) < 8_192 < max(map(len, members))
+    path = tmp_path / "crawl.warc.gz"
+    path.write_bytes(b"".join(members))
+    assert read(path) == ([answer.url for answer in answers], {})
+
+
+@pytest.mark.parametrize("size", [100_000, 1_500_000, 3_000_000])
+@pytest.mark.parametrize("place", [0.01, 0.5, 0.99])
+def test_what_follows_a_long_member_that_is_damaged_is_read(tmp_path: Path, size: int, place: float) -> None:
+    answers = simple_answers(4)
+    noise = random.Random(size).randbytes(size).replace(b"\0", b"x")
+    answers[1] = Answer(answers[1].url, b"<p>" + noise)
+    members = [gzip.compress(response_record(answer, number)) for number, answer in enumerate(answers)]
+    at = int(place * len(members[1]))
+    members[1] = members[1][:at] + b"\xff" * 30 + members[1][at + 30 :]
+    path = tmp_path / "crawl.warc.gz"
+    path.write_bytes(b"".join(members) + bytes(150_000) + members[0])
+    urls, counted = read(path)
+    assert (numbers(urls), counted) == ([0, 2, 3, 0], {"warc_corrupt": 1})
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,15 +48,44 @@ def wrapped(documents: list[list[int]], sequence_len: int) -> Rows:
     return rows[:-1]
 
 
-def row_batch(rows: Rows, dtype: str = "uint16") -> RowBatch:
-    """Rows as the reader gives them."""
+def row_batch(rows: Rows, dtype: str = "uint16", labels: bool = False) -> RowBatch:
+    """Rows as the reader gives them; of those with labels, even tokens are learned."""
     widths = [sum(map(len, row)) for row in rows]
     lengths = [len(piece) for row in rows for piece in row]
+    tokens = np.array([token for row in rows for piece in row for token in piece], dtype)
     return RowBatch(
-        np.array([token for row in rows for piece in row for token in piece], dtype),
+        tokens,
         np.cumsum([0, *widths], dtype=np.int64),
         np.array(lengths, np.int32),
         np.cumsum([0, *map(len, rows)], dtype=np.int32),
+        np.where(tokens % 2 == 0, tokens, -100).astype(np.int32) if labels else None,
+    )
+
+
+def samples_of(rows: Rows, layout: Layout) -> list[dict[str, np.ndarray]]:
+    """What a format that keeps all columns of rows gives back."""
+    found = []
+    for row in rows:
+        batch = row_batch([row], layout.token_dtype, layout.labels)
+        sample: dict[str, np.ndarray] = {"input_ids": batch.tokens, "seq_lengths": batch.seq_lengths}
+        if batch.labels is not None:
+            sample["labels"] = batch.labels
+        if layout.attention_mask:
+            sample["attention_mask"] = np.ones(len(batch.tokens), np.int8)
+        found.append(sample)
+    return found
+
+
+def same_samples(found: Iterable[Mapping[str, Any]], expected: list[dict[str, np.ndarray]]) -> bool:
+    """Whether names, types and values are the same."""
+    read = list(found)
+    return len(read) == len(expected) and all(
+        set(one) == set(other)
+        and all(
+            one[name].dtype == other[name].dtype and one[name].tolist() == other[name].tolist()
+            for name in one
+        )
+        for one, other in zip(read, expected, strict=True)
     )
 
 
@@ -95,6 +125,6 @@ def _write_shards(folder: Path, rows: Rows, layout: Layout, rows_per_shard: int)
     shards = []
     for number, first in enumerate(range(0, max(1, len(rows)), rows_per_shard)):
         with ShardWriter(folder / token_shard_name(number), layout) as writer:
-            writer.write(row_batch(rows[first : first + rows_per_shard], layout.token_dtype))
+            writer.write(row_batch(rows[first : first + rows_per_shard], layout.token_dtype, layout.labels))
             shards.append(writer.close())
     return tuple(shards)

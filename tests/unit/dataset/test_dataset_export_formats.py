@@ -15,7 +15,7 @@ from dataset_samples import write_text
 from export_samples import EOS, Rows, row_batch, some_documents, wrapped, write_rows
 
 from krill.dataset import Layout, Manifest, SourceRows
-from krill.dataset.export import ExportSummary, export
+from krill.dataset.export import FORMATS, ExportSummary, export
 from krill.dataset.export.sink import ParquetSink
 
 SEQUENCE_LEN = 32
@@ -210,7 +210,7 @@ def test_json_lines_of_kept_documents_have_all_their_columns(tmp_path: Path) -> 
     assert lines(summary.output / "documents.jsonl") == [{"text": text, "url": None} for text in texts]
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
+@pytest.mark.parametrize("to", FORMATS)
 def test_files_are_the_same_for_any_threads_and_memory_and_the_manifest_has_their_hashes(
     tmp_path: Path, to: Any
 ) -> None:
@@ -219,10 +219,10 @@ def test_files_are_the_same_for_any_threads_and_memory_and_the_manifest_has_thei
     for number, (threads, memory) in enumerate([(1, "200MB"), (3, "1GB")]):
         output = tmp_path / str(number)
         summary = export(tmp_path / "dataset", to=to, output=output, threads=threads, memory=memory)
-        assert sorted(path.name for path in output.iterdir()) == sorted(
-            [*(file.name for file in summary.files), "krill-run.json"]
+        assert sorted(path for path in output.rglob("*") if path.is_file()) == sorted(
+            [*summary.files, output / "krill-run.json"]
         )
-        contents.append({file.name: file.read_bytes() for file in summary.files})
+        contents.append({str(file.relative_to(output)): file.read_bytes() for file in summary.files})
         stated = {entry["file"]: entry["sha256"] for entry in Manifest.load(output).extra["files"]}
         assert stated == {name: hashlib.sha256(content).hexdigest() for name, content in contents[-1].items()}
     assert contents[0] == contents[1]

@@ -13,7 +13,7 @@ from dataset_samples import save_manifest, write_text
 from export_samples import EOS, some_documents, wrapped, write_rows
 
 from krill.dataset import Layout, Manifest, validate
-from krill.dataset.export import export
+from krill.dataset.export import FORMATS, export
 from krill.dataset.export.source import ExportSource
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, StorageError
 from krill.storage import atomic
@@ -148,7 +148,11 @@ def test_tokens_alone_have_no_documents_to_export(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
-        ({"to": "csv"}, "--to is `csv`\nhint: choose one of parquet, megatron, bin, datatrove, jsonl"),
+        (
+            {"to": "csv"},
+            "--to is `csv`\nhint: choose one of parquet, megatron, bin, datatrove, mds, "
+            "litdata, litdata-tokens, jsonl",
+        ),
         ({"to": "bin", "split": "test"}, "--split is `test`\nhint: choose one of train, validation, all"),
         ({"to": "bin", "text": True}, "--text is for JSON lines"),
         ({"to": "parquet", "lines": "rows"}, "--lines is for JSON lines"),
@@ -183,7 +187,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_read(dataset: 
     assert "--memory" in refused(BudgetError, dataset, to="jsonl", memory="10kB")
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
+@pytest.mark.parametrize("to", FORMATS)
 def test_a_full_disk_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
     def no_space(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -193,17 +197,18 @@ def test_a_full_disk_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPat
     assert "no space left on the device" in message
 
 
+@pytest.mark.parametrize("to", ["bin", "mds"])
 def test_too_little_space_is_said_before_anything_is_written(
-    dataset: Path, monkeypatch: pytest.MonkeyPatch
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any
 ) -> None:
     usage = type("Usage", (), {"free": 100})
     monkeypatch.setattr("krill.dataset.export.write.shutil.disk_usage", lambda path: usage)
-    message = refused(StorageError, dataset, to="bin")
+    message = refused(StorageError, dataset, to=to)
     assert "the export takes at least" in message
     assert "100 B are free" in message
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
+@pytest.mark.parametrize("to", FORMATS)
 def test_an_interrupt_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
     def interrupted(source: ExportSource, split: str, progress: object) -> Any:
         yield from list(given_rows(source, split, progress))[:3]
@@ -237,7 +242,7 @@ def test_text_needs_the_very_tokenizer(dataset: Path, tmp_path: Path) -> None:
     assert "is not the one that made the tokens" in message
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
+@pytest.mark.parametrize("to", FORMATS)
 def test_every_byte_of_an_export_is_checked(dataset: Path, to: Any) -> None:
     summary = export(dataset, to=to)
     report = validate(summary.output)
@@ -257,10 +262,13 @@ def test_every_byte_of_an_export_is_checked(dataset: Path, to: Any) -> None:
         validate(summary.output)
 
 
-def test_names_in_the_manifest_of_an_export_can_not_leave_its_folder(dataset: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["../dataset/data-00000.arrow", "train/../../secret", "../train.bin", "/train/a"]
+)
+def test_names_in_the_manifest_of_an_export_can_not_leave_its_folder(dataset: Path, name: str) -> None:
     output = export(dataset, to="bin").output
     manifest = Manifest.load(output)
-    manifest.extra["files"][0]["file"] = "../dataset/data-00000.arrow"
+    manifest.extra["files"][0]["file"] = name
     manifest.save(output)
     with pytest.raises(InputError, match="must be a file name inside the folder"):
         validate(output)

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from krill.pipeline.summary import document_counts
+from krill.config import KrillConfig
+from krill.pipeline.summary import REASONS_BY_STAGES, deciding_key, document_counts
+from krill.report.figures import Figures
+from krill.report.funnel import rule_of
 from krill.report.page import write_report
+from krill.text.build import REASONS
 from report_runs import make_dataset, sentence
 
 WHOLE = "{} It is one of the many that have been seen by the ships of the company in the last years."
@@ -41,13 +45,38 @@ def rows_of(page: str, caption: str) -> list[list[str]]:
 
 def test_reasons_stand_in_the_order_of_the_filters_with_what_is_left_after_each(page: str) -> None:
     assert rows_of(page, "From documents read to documents kept") == [
-        ["read", "13", "", "100.0%"],
-        ["fewer than min_chars characters", "-1", "7.7%", "92.3%"],
-        ["a pattern of a block list was found", "-2", "15.4%", "76.9%"],
-        ["C4: a curly bracket", "-1", "7.7%", "69.2%"],
-        ["duplicates", "-1", "7.7%", "61.5%"],
-        ["kept", "8", "61.5%", "61.5%"],
+        ["read", "13", "", "100.0%", ""],
+        ["fewer than min_chars characters", "-1", "7.7%", "92.3%", "min_chars: 50"],
+        ["a pattern of a block list was found", "-2", "15.4%", "76.9%", ""],
+        ["C4: a curly bracket", "-1", "7.7%", "69.2%", "c4.filter_curly_bracket: true"],
+        ["duplicates", "-1", "7.7%", "61.5%", 'dedup.method: "exact"'],
+        ["kept", "8", "61.5%", "61.5%", ""],
     ]
+
+
+@pytest.mark.parametrize("reason", sorted({**REASONS, **REASONS_BY_STAGES}))
+def test_every_key_that_decides_is_one_of_the_config(reason: str) -> None:
+    filters = [{name: {}} for name in ("gopher_quality", "gopher_repetition", "c4", "fineweb", "language")]
+    config = KrillConfig.model_validate({"preprocess": {"filters": filters}}).model_dump(mode="json")
+    key = deciding_key(reason)
+    if key is not None:
+        section, _, name = key.rpartition(".")
+        inside = config["preprocess"]
+        for one in inside["filters"]:
+            inside = one if one["name"] == section else inside
+        assert name in (inside[section] if section == "dedup" else inside), key
+    elif reason.startswith(("gopher_", "c4_", "fineweb_")):
+        assert reason in ("gopher_empty", "fineweb_empty")
+
+
+def test_thresholds_for_words_in_a_row_are_those_of_their_number() -> None:
+    filters = [{"name": "gopher_repetition", "top_n_grams": [[2, 0.2], [3, 0.18]]}]
+    once, twice = (Figures({"preprocess": {"filters": filters * times}}) for times in (1, 2))
+    assert rule_of("gopher_top_3_gram", once) == "gopher_repetition.top_n_grams: [3,0.18]"
+    assert rule_of("gopher_top_4_gram", once) == "gopher_repetition.top_n_grams: [[2,0.2],[3,0.18]]"
+    assert rule_of("gopher_top_3_gram", twice) == ""
+    assert rule_of("gopher_top_3_gram", Figures({"preprocess": {"filters": 7}})) == ""
+    assert rule_of("malformed", once) == ""
 
 
 def test_the_overview_has_the_filters_in_few_lines(page: str) -> None:

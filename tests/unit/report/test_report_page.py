@@ -56,11 +56,11 @@ def test_a_dataset_says_why_documents_are_gone_and_how_much_memory_would_have_do
     text = shown(page_of(dataset))
     assert "61 of 64 kept (95.3%)" in text
     assert (
-        "4.7% of the documents were dropped: duplicates (3.1%); fewer than min_chars characters (1.6%)"
-        in text
+        '4.7% of the documents were dropped: duplicates (3.1%, dedup.method: "exact" );'
+        " fewer than min_chars characters (1.6%, min_chars: 50 )." in text
     )
     manifest = json.loads((dataset / "krill-run.json").read_text())
-    assert re.search(r"With as many threads, --memory \d+MB would have done", text)
+    assert re.search(r"With the same number of threads, --memory \d+MB would have been enough", text)
     assert all(
         f"{share['name']} {share['during']} {share['kind']}" in text for share in manifest["budget"]["shares"]
     )
@@ -70,7 +70,7 @@ def test_a_dataset_says_why_documents_are_gone_and_how_much_memory_would_have_do
 
 def test_the_budget_that_would_have_done_does(tmp_path: Path) -> None:
     text = shown(page_of(make_dataset(tmp_path)))
-    found = re.search(r"--memory (\d+)MB would have done", text)
+    found = re.search(r"--memory (\d+)MB would have been enough", text)
     assert found is not None
     settings = json.loads((tmp_path / "dataset" / "krill-run.json").read_text())["settings"]
     settings["preprocess"]["prepared_path"] = str(tmp_path / "again")
@@ -90,7 +90,7 @@ def test_memory_over_time_is_drawn_with_its_table(copied: Path) -> None:
     shares = [share for share in budget["shares"] if share["during"] in ("always", "scan")]
     allowed = format_size(budget["base"] + sum(share["bytes"] for share in shares))
     assert rows == [
-        ("0.0 s", "100 MB", "-"),
+        ("0 s", "100 MB", "-"),
         ("1.0 s", "200 MB", allowed),
         ("2.0 s", "-", allowed),
         ("3.0 s", "300 MB", "-"),
@@ -142,13 +142,13 @@ def test_examples_stand_under_their_reasons_and_duplicates_beside_what_was_kept(
     )
     assert short is not None and "too short</pre>" in short[1]
     beside = re.findall(
-        r"<h3>Pair \d: equal as far as they are kept</h3>\s*<div class=\"beside\">(.*?)</div>\s*</div>",
+        r"<h3>Pair \d: the texts are equal</h3>\s*<div class=\"beside\">(.*?)</div>\s*</div>",
         page,
         re.DOTALL,
     )
     assert len(beside) == 2
-    assert all(pair.count(SECRET) >= 2 for pair in beside)
-    assert "<mark" not in "".join(beside)  # they are equal
+    assert all(pair.count("<pre") == 1 and pair.count(SECRET) >= 2 for pair in beside)
+    assert all(re.search(r"<h4>kept: [^<]*; dropped: [^<]*</h4>", pair) for pair in beside)
 
 
 def test_copies_of_one_document_stand_beside_it_and_large_clusters_first(copied: Path) -> None:
@@ -162,7 +162,7 @@ def test_copies_of_one_document_stand_beside_it_and_large_clusters_first(copied:
     headings = re.findall(r"<h3>((?:Pair|Cluster).*?)</h3>", page)
     assert headings == [
         "Cluster 1, 5 of its copies: 7.0% of the characters differ",
-        "Pair 2: equal as far as they are kept",
+        "Pair 2: the texts are equal",
     ]
     cluster = page[page.index("Cluster 1") : page.index("Pair 2")]
     assert cluster.count("<pre") == 4
@@ -293,6 +293,7 @@ def test_an_export_has_a_report_of_its_own(dataset: Path, tmp_path: Path) -> Non
     krill.export(dataset, to="jsonl", output=tmp_path / "lines")
     text = shown(page_of(tmp_path / "lines"))
     assert "lines: krill export" in text and "finished" in text
+    assert "written as jsonl" in text and re.search(r"Files that were written .* train\S*\.jsonl train \d", text)
     assert "Memory over time" in text
 
 

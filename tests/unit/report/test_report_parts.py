@@ -75,14 +75,15 @@ def test_thinned_points_are_few_and_keep_both_ends(count: int, most: int) -> Non
 
 def test_numbers_are_short() -> None:
     assert [duration(value) for value in (0, 0.012, 1.25, 130, 7270)] == [
-        "0.0 s",
+        "0 s",
         "12 ms",
         "1.2 s",
         "2 min 10 s",
         "2 h 1 min",
     ]
     assert [percent(value) for value in (0, 0.0001, 0.333, 1)] == ["0.0%", "< 0.1%", "33.3%", "100.0%"]
-    assert [number(value).text for value in (None, 1315968.0, 0.00012345)] == ["-", "1,315,968", "0.0001234"]
+    found = [number(value).text for value in (None, 1315968.0, 0.00012345, 10520.7, 999.96)]
+    assert found == ["-", "1,315,968", "0.0001234", "10,521", "1000"]
 
 
 def test_tokens_have_the_script_of_their_first_letter() -> None:

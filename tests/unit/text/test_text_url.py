@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import krill
+from krill import _native
 from krill.config import load_config
 from krill.config.filters import Url
+from krill.corpus.buffers import text_buffers, text_column_of
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
 from krill.text.url_filter import REASONS, UrlFilter, list_size, url_bytes
@@ -127,6 +130,26 @@ def test_a_file_may_have_comments_any_line_ends_and_millions_of_lines(tmp_path: 
     assert list_size(str(file)).entries == 50_003
     assert reasons(section, ["http://www.site49999.com/", "http://site50000.com/"]) == ["url_domain", None]
     assert url_bytes(section) - url_bytes(Url(domains=("a.com",))) == int(8.5 * 50_003) - 8
+
+
+@pytest.mark.parametrize(("names", "times"), [(1, 1), (1, 5_000), (129, 1), (130, 300), (100_000, 3)])
+def test_each_entry_is_found_and_counts_once_however_often_and_in_whatever_order_it_comes(
+    names: int, times: int
+) -> None:
+    listed = [f"site{number}.com" for number in range(names)]
+    entries = listed * times
+    random.Random(names).shuffle(entries)
+    native = _native.UrlFilter((0, len(entries), 0, 0, 0), (0, 0), 1, False)
+    native.add_lines(1, "\n".join(entries).encode())
+    native.finish()
+    again = _native.UrlFilter((0, names, 0, 0, 0), (0, 0), 1, False)
+    again.add_lines(1, "\n".join(listed).encode())
+    again.finish()
+    assert native.size == names
+    assert native.fingerprints() == again.fingerprints()
+    urls = [f"http://{name}/" for name in (*listed, *(f"other{number}.com" for number in range(names)))]
+    codes = native.judge(*text_buffers(text_column_of(urls)))
+    assert (codes[:names] == 1 + list(REASONS).index("url_host")).all() and not codes[names:].any()
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,47 @@ def test_many_sequences_cut_as_the_librarys_do(section: Section, text: str, capa
     assert pieces(section, text, capacity) == library(section).pre_tokenize_str(text)
 
 
+# ---- splits in a row, cut by the characters around a place ----
+
+DEEPSEEK_V3 = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+    r"""| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+)
+PLAIN_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+
+
+def isolated(regex: str) -> Section:
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+
+
+in_a_row = st.lists(
+    st.one_of(
+        st.sampled_from([r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK_V3, *PATTERNS.values()]).map(isolated),
+        st.sampled_from([r"[a-z]+(?=\s)|[a-z]", r"\s+(?!\S)|\s+", "a+b?|ab+s", r"[\r\n]"]).map(isolated),
+        flagged("Digits", individual_digits=st.booleans()),
+    ),
+    min_size=2,
+    max_size=3,
+)
+# More than a block of what is cut at once; most of it is ASCII.
+long_texts = st.one_of(
+    st.text("abstrevl'' \n1", min_size=70, max_size=400),
+    st.text("aaaB  \r\n\t\t12é漢._'([", min_size=70, max_size=400),
+    st.lists(st.sampled_from(["\n    ", "a.b", " the", "'re", "2024", "(x", "é", ",\n\n"]), min_size=30).map(
+        "".join
+    ),
+)
+
+
+@given(in_a_row, long_texts, st.sampled_from([1, 70, 4096]))
+@tried(300)
+def test_splits_in_a_row_cut_long_texts_as_the_librarys_do(
+    steps: list[Section], text: str, capacity: int
+) -> None:
+    section = {"type": "Sequence", "pretokenizers": [*steps, PLAIN_BYTES]}
+    assert pieces(section, text, capacity) == library(section).pre_tokenize_str(text)
+
+
 # ---- all code points ----
 
 ALL_POINTS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]

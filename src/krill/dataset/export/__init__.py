@@ -1,4 +1,5 @@
-"""A prepared dataset in the formats of other tools: Parquet, Megatron-LM, nanoGPT, datatrove, JSON lines.
+"""A prepared dataset in the formats of other tools: Parquet, Megatron-LM, nanoGPT, datatrove, MosaicML
+Streaming, LitData, JSON lines.
 
 In: a finished output of `krill preprocess`. Out: a folder with the files and a manifest, whole or not at all.
 Held in memory: the batches in flight, a row group where Parquet is read or written, the tokenizer and the

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 from krill.errors import ConfigError
 
-Format = Literal["parquet", "megatron", "bin", "datatrove", "jsonl"]
+Format = Literal["parquet", "megatron", "bin", "datatrove", "mds", "litdata", "litdata-tokens", "jsonl"]
 Split = Literal["train", "validation", "all"]
 What = Literal["tokens", "text"]
 LineUnit = Literal["rows", "documents"]

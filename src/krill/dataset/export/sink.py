@@ -11,11 +11,11 @@ held, and what Arrow makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from krill.dataset.layout import Layout
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard import HashedParquet, HashingFile
 from krill.dataset.writer import record_batch
-from krill.storage.atomic import undo_on_error
+from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors, undo_on_error
 from krill.threads import Throttle, ordered_map
 from krill.threads.progress import Progress
 
@@ -42,6 +42,11 @@ class ExportedFile:
     sha256: str
     counts: Mapping[str, int]
     split: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Without the folder."""
+        return self.file.rpartition("/")[2]
 
     @classmethod
     def of(cls, file: HashingFile | HashedParquet, counts: Mapping[str, int]) -> ExportedFile:
@@ -61,6 +66,38 @@ def export_file(path: Path, parts: Iterable[Any]) -> ExportedFile:
         for part in parts:
             file.write(part)
     return ExportedFile.of(file, {})
+
+
+class WaitingFile:
+    """What is written only after something that follows from all of it: on disk meanwhile, not in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
+        with storage_errors(self._path):
+            self._file: BinaryIO = open(self._path, "w+b")  # noqa: SIM115  closed by `remove`
+
+    def add(self, data: Any) -> None:
+        with storage_errors(self._path):
+            self._file.write(data)
+
+    def blocks(self, size: int) -> Iterator[bytes]:
+        """All of it from the beginning, `size` bytes at a time."""
+        with storage_errors(self._path):
+            self._file.seek(0)
+            while content := self._file.read(size):
+                yield content
+
+    def clear(self) -> None:
+        with storage_errors(self._path):
+            self._file.seek(0)
+            self._file.truncate()
+
+    def remove(self) -> None:
+        """Never raises."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self._path.unlink()
 
 
 class Sink(Protocol[Item_contra, Prepared]):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Documents of about this many bytes become lines at once: as Python strings they may take four times that.
 _BYTES_AT_ONCE = 1_000_000
-_WITHOUT_LABELS = ("megatron", "bin", "datatrove")
+_WITHOUT_LABELS = ("megatron", "bin", "datatrove", "litdata-tokens")
 _TOKENIZER_HINT = "say with --tokenizer where its tokenizer.json is, or write ids: leave out --text"
 
 
@@ -64,7 +64,7 @@ class ExportSource:
         if options.to in _WITHOUT_LABELS and self.manifest.dataset and self.manifest.dataset.layout.labels:
             raise InputError(
                 f"`{self.folder}` says which tokens are learned, and {options.to} has no place for that",
-                hint="say --to parquet or --to jsonl, or train on the folder as it is",
+                hint="say --to parquet, mds, litdata or jsonl, or train on the folder as it is",
             )
         wants_tokens = options.what == "tokens" or options.to != "jsonl" or options.text
         if self.manifest.dataset is None and (wants_tokens or options.lines == "rows"):

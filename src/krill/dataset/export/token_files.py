@@ -21,21 +21,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from krill.dataset.export.documents import EndedTokens
 from krill.dataset.export.options import ExportOptions
-from krill.dataset.export.sink import Content, ExportedFile, export_file
+from krill.dataset.export.sink import Content, ExportedFile, WaitingFile, export_file
 from krill.dataset.layout import smallest_dtype
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard import HashingFile
 from krill.errors import ConfigError, InputError
-from krill.storage.atomic import TEMPORARY_SUFFIX, encode_json, storage_errors, undo_on_error
+from krill.storage.atomic import encode_json, undo_on_error
 
 # Megatron-LM itself gives vocabularies below this size 16 bits, and others 32.
 _SMALL_VOCABULARY: Final = 65_500
@@ -188,9 +187,8 @@ class MegatronSink(_DocumentsSink):
         self._index_path = folder / f"{name}.idx"
         self._code = _TYPE_CODES[dtype]
         self._begun = 0
-        self._lengths_path = folder / f".{name}.lengths{TEMPORARY_SUFFIX}"
-        with undo_on_error(self._file.abort), storage_errors(self._lengths_path):
-            self._lengths: BinaryIO = open(self._lengths_path, "w+b")  # noqa: SIM115  closed by `abort`
+        with undo_on_error(self._file.abort):
+            self._lengths = WaitingFile(folder / f"{name}.lengths")
 
     def write(self, prepared: EndedTokens) -> None:
         self._file.write(prepared.tokens)
@@ -207,11 +205,11 @@ class MegatronSink(_DocumentsSink):
         if self._begun:
             self._add_lengths(np.array([self._begun], np.int64))
         index = export_file(self._index_path, self._index_parts())
-        self._remove_lengths()
+        self._lengths.remove()
         return [self._exported(), index]
 
     def abort(self) -> None:
-        self._remove_lengths()
+        self._lengths.remove()
         self._file.abort()
 
     def _add_lengths(self, lengths: npt.NDArray[np.int64]) -> None:
@@ -221,8 +219,7 @@ class MegatronSink(_DocumentsSink):
                 "more than Megatron-LM's index can say",
                 hint="export to bin, or prepare the dataset with a lower `preprocess.max_document_bytes`",
             )
-        with storage_errors(self._lengths_path):
-            self._lengths.write(lengths.astype("<i4").data)
+        self._lengths.add(lengths.astype("<i4").data)
         self._documents += len(lengths)
 
     def _index_parts(self) -> Iterator[Any]:
@@ -238,13 +235,4 @@ class MegatronSink(_DocumentsSink):
             yield np.arange(first, min(first + _AT_ONCE, self._documents + 1), dtype="<i8")
 
     def _read_lengths(self) -> Iterator[npt.NDArray[np.int32]]:
-        with storage_errors(self._lengths_path):
-            self._lengths.seek(0)
-            while content := self._lengths.read(4 * _AT_ONCE):
-                yield np.frombuffer(content, "<i4")
-
-    def _remove_lengths(self) -> None:
-        with suppress(OSError):
-            self._lengths.close()
-        with suppress(OSError):
-            self._lengths_path.unlink()
+        return (np.frombuffer(content, "<i4") for content in self._lengths.blocks(4 * _AT_ONCE))

@@ -21,6 +21,7 @@ from krill.corpus.buffers import text_column
 from krill.dataset.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
 from krill.dataset.export.json_lines import id_lines, record_lines, row_lines, text_lines
 from krill.dataset.export.options import ExportOptions
+from krill.dataset.export.sample_files import LitDataFormat, MdsFormat, SampleSink
 from krill.dataset.export.sink import (
     Content,
     ExportedFile,
@@ -52,7 +53,10 @@ from krill.tokenizer.open import encoder_needs
 # as megatron, 17 and 37 MB as rows of JSON, seldom 50 (four batches at once), 30 and 45 MB as documents of
 # ids. Of 150 MB of tokens, decoded with a vocabulary of 16,000, up to 37 and 67 MB; of 200 MB of bytes, whose
 # text is a quarter of that, up to 19 and 26 MB.
-_COST: Final = {"bin": 4, "megatron": 4, "datatrove": 4, "parquet": 2, "jsonl": 13}
+_COST: Final = {
+    **{"bin": 4, "megatron": 4, "datatrove": 4, "parquet": 2, "jsonl": 13},
+    **dict.fromkeys(("mds", "litdata", "litdata-tokens"), 4),
+}
 _DECODED_COST: Final = 16
 _DECODED_BYTES_COST: Final = 7
 # A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
@@ -168,6 +172,11 @@ class ExportWriter:
                 ended = ended_tokens(rows, self.source.joining(part))
                 name = str((self.source.manifest.tokenizer or {}).get("name") or "unknown")
                 return self._pour(ended, DsSink(self.folder, split, dtype, name))
+            case "mds":
+                return self._pour(rows, SampleSink(self.folder, split, MdsFormat(part.layout)))
+            case "litdata" | "litdata-tokens":
+                chunks = LitDataFormat(part.layout, only_tokens=self.options.to == "litdata-tokens")
+                return self._pour(rows, SampleSink(self.folder, split, chunks))
             case "jsonl":
                 path = self.folder / f"{split}.jsonl"
                 if not self.options.by_documents:
@@ -188,9 +197,11 @@ class ExportWriter:
 
     def _check_space(self, parts: Iterable[DatasetPart], dtype: str) -> None:
         """Refuse at once what can't fit: the least that the files will take is known."""
-        least = sum(part.tokens for part in parts) * np.dtype(dtype).itemsize
-        if self.options.to not in ("bin", "datatrove", "megatron"):
+        if self.options.to in ("parquet", "jsonl"):
             return  # compressed, or of a size that depends on the tokens
+        samples = self.options.to in ("mds", "litdata")
+        size = np.dtype(dtype).itemsize
+        least = sum(part.tokens * (part.layout.token_bytes if samples else size) for part in parts)
         free = shutil.disk_usage(self.folder).free
         if least > free:
             raise StorageError(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from krill.budget import Need
 from krill.dedup import Verify, dedup_bloom, dedup_exact, dedup_minhash
+from krill.dedup.copies import largest_copies
 from krill.dedup.datatrove_minhash import dedup_with_datatrove
 from krill.engines import StageReport
 from krill.pipeline.context import Context
@@ -94,8 +95,10 @@ class Dedup(PipelineStage):
         return Twins(self.scan.log, self.log, name, width, every=minhash is None)
 
     def shown_clusters(self) -> list[tuple[int, list[int]]]:
-        """The largest clusters, as the method knows them: the documents of each, and the numbers of the
-        first."""
+        """The largest clusters: the documents of each, and the numbers of the first. MinHash has found them
+        on the way; equal documents are counted here."""
+        if minhash_of(self.settings) is None:
+            return largest_copies(self.twins().hashes)
         return [(size, documents) for size, documents in self.log.record(0).get("shown", ())]
 
     def seen_before(self) -> list[str]:

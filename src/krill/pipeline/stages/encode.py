@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill.budget import Need
+from krill.chat.options import UNTRAINED_REASONS
 from krill.corpus.documents import Unit
 from krill.engines import StageReport
 from krill.pack import TokenFiles
@@ -27,7 +28,6 @@ from krill.pipeline.block_encoder import (
     DROPS,
     OUTCOMES,
     TOO_FEW,
-    UNTRAINED,
     BlockEncoder,
     TokenQuota,
     layout_of,
@@ -200,7 +200,7 @@ class Encode(PipelineStage):
         self.tokens = report.tokens
         report.counts, report.token_counts, report.kept = counts, tokens, report.documents
         report.by_source, report.distributions = found.counts, found.to_json()
-        report.shortage = self._mostly_untrained(counts.get(UNTRAINED, 0), report.documents)
+        report.shortage = self._mostly_untrained(_untrained(counts), report.documents)
         self._save_streams()
         self._encoder.encoder.release()  # later stages are planned without its cache
         return report
@@ -223,14 +223,15 @@ class Encode(PipelineStage):
         """What is wrong where nothing is learned in too many conversations: a template without markers of
         what is learned, or roles that no message has."""
         records, config = self.source.records() if self.counted else None, self.context.config
-        untrained += sum(record["counts"].get(UNTRAINED, 0) for _, record in records or ())
+        untrained += sum(_untrained(record["counts"]) for _, record in records or ())
         most, chats = config.preprocess.max_untrained, self._encoder.chats
         if chats is None or untrained <= most * (untrained + kept):
             return None
         return (
             f"{untrained:,} of {untrained + kept:,} conversations have nothing to learn with"
             f" {chats.template}, and `preprocess.max_untrained` is {most:g}",
-            "see that `roles_to_train` and `roles` name the roles of the data, or set `max_untrained` higher",
+            "see that `roles_to_train` and `roles` name the roles of the data and that their answers are what"
+            " the template asks for, or set `max_untrained` higher",
         )
 
     @property
@@ -276,6 +277,11 @@ class Encode(PipelineStage):
             tokens.astype(np.int64),
             documents.astype(np.int64),
         )
+
+
+def _untrained(counts: Mapping[str, int]) -> int:
+    """Conversations that were left out because nothing of them can be learned."""
+    return sum(counts.get(reason, 0) for reason in UNTRAINED_REASONS)
 
 
 def dropped_codes(log: CommitLog, unit: int) -> NDArray[np.uint8]:
