@@ -260,7 +260,7 @@ class Loop:
 
 
 class StopRequest:
-    """Ctrl-C, SIGTERM or a closed terminal while a model trains: the current step is finished and saved first.
+    """Ctrl-C, SIGTERM or a closed terminal in a training: the current step is finished and saved first.
 
     A context manager; `asked` is True once a signal came, in the main thread alone. A second signal is
     handled by whatever handled it before: at once, without saving.
