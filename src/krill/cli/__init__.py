@@ -14,7 +14,7 @@ from types import FrameType
 
 __all__ = ["main"]
 
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:

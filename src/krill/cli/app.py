@@ -22,7 +22,8 @@ from krill.faults import refused_by_system
 
 
 class Interrupts:
-    """Ctrl-C and a scheduler's SIGTERM end a command alike: a KeyboardInterrupt, nothing half-written.
+    """Ctrl-C, a scheduler's SIGTERM and a terminal that is closed end a command alike: a KeyboardInterrupt,
+    nothing half-written.
 
     `raised` once there was one: a library may make another exception of it.
     """

@@ -156,6 +156,8 @@ def run_step(step: str, arguments: Sequence[str], *, capture: bool) -> bytes:
             signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
             signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
         }
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: process.terminate())
         try:
             forwarded = None if capture else process.stdout
             printed = process.communicate()[0] if forwarded is None else _forward(forwarded)

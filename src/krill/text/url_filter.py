@@ -254,7 +254,7 @@ def suffix_rules(path: str | None) -> Iterator[str]:
             labels = rule.lower().split(".")
             if len(rule) > LONGEST_RULE or sum(not label.isascii() for label in labels) > _MOST_WIDE:
                 raise InputError(
-                    f"the public suffix list `{file}` has a rule that is no name: `{shown(rule)}`",
+                    f"the public suffix list `{file}` has a rule that is not a name: `{shown(rule)}`",
                     hint=_SUFFIXES,
                 )
             yield from map(".".join, product(*map(_spellings, labels)))

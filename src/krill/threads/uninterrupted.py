@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from krill.training.metrics import MetricsFile, StepWindow
 from krill.training.optimizers import Schedule
 from krill.training.step import Metrics, Step, TrainState
 
-_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Consecutive steps that overflow in float16 with the loss scale halved each time: then it is not the scale.
 MOST_SKIPPED: Final = 64
 # How long to wait until a step's memory is freed, and how much of it may stay: allocators keep some.
@@ -260,7 +260,7 @@ class Loop:
 
 
 class StopRequest:
-    """Ctrl-C and a scheduler's SIGTERM while a model trains: the current step is finished and saved first.
+    """Ctrl-C, SIGTERM or a closed terminal in a training: the current step is finished and saved first.
 
     A context manager; `asked` is True once a signal came, in the main thread alone. A second signal is
     handled by whatever handled it before: at once, without saving.

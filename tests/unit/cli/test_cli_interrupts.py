@@ -12,6 +12,7 @@ from measured import Outcome, run_measured
 BEGIN = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from krill.cli.commands import app
 @app.command
 """
@@ -34,7 +35,7 @@ def run(tmp_path):
     return start
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_import_is_ended_first(run, tmp_path, name):
     # As in some libraries' own code, an exception raised here would be printed and lost, or worse.
     (tmp_path / "library.py").write_text(f"""
@@ -51,6 +52,13 @@ print("loaded")
         "error: interrupted: what was done is kept",
         "hint: run the same command to continue",
     ]
+
+
+def test_a_closed_terminal_is_an_interrupt_and_nothing_under_nohup(run):
+    verb = "def verb():\n    signal.raise_signal(signal.SIGHUP)\n    print('went on')"
+    assert run(verb).code == 130
+    ignored = run(f"{verb}\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)")
+    assert (ignored.code, ignored.out) == (0, "went on\n"), ignored.err
 
 
 def test_an_interrupt_that_a_library_took_for_an_error_is_one(run):

@@ -221,7 +221,7 @@ def test_run_holds_documents_out_for_validation_unless_the_config_has_its_own_sp
 
 
 def test_a_step_leaves_interrupts_as_they_were_for_the_next_one() -> None:
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     assert run_step("--version", [], capture=True).decode() == f"{krill.__version__}\n"
     assert [signal.getsignal(number) for number in numbers] == before
