@@ -26,6 +26,7 @@ def metered_process(
     import pyarrow as pa
 
     if parquet:
+        _native.trim(code=not floor)  # else code of all that was loaded before is held while this is
         import pyarrow.parquet
     _native.configure_malloc()
     before = pa.default_memory_pool(), pa.cpu_count(), pa.io_thread_count()

@@ -59,8 +59,8 @@ _COST: Final = {
 }
 _DECODED_COST: Final = 16
 _DECODED_BYTES_COST: Final = 7
-# A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
-_ROW_GROUP: Final = 40_000_000
+# A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 to 47 MB, rows in flight included.
+_ROW_GROUP: Final = 42_000_000
 # A row group of 8 MB of kept documents, and some of them as Python strings: 42 and 47 MB of 300 MB of text.
 _DOCUMENTS: Final = 60_000_000
 # A document on its way to a line: its ids, twice while they are joined, its text, and the line.
