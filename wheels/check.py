@@ -83,8 +83,10 @@ def quickstart(programs: Path, folder: Path, environment: dict[str, str]) -> Non
 def check_old_processor(python: Path, qemu: Path) -> None:
     """The same environment on a processor that knows nothing newer than SSE4.2."""
     script = python.with_name(f"python-{OLD_PROCESSOR}")
+    # NumPy's BLAS takes this processor, as QEMU describes it, for a newer one.
     script.write_text(
-        f"#!/bin/sh\nexec '{qemu}/qemu-x86_64-static' -cpu {OLD_PROCESSOR} -0 \"$0\" '{python}' \"$@\"\n"
+        f"#!/bin/sh\nexport OPENBLAS_CORETYPE={OLD_PROCESSOR}\n"
+        f"exec '{qemu}/qemu-x86_64-static' -cpu {OLD_PROCESSOR} -0 \"$0\" '{python}' \"$@\"\n"
     )
     script.chmod(0o755)
     subprocess.run([script, ROOT / "wheels/smoke.py"], check=True, cwd=FOLDER)
