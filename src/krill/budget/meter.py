@@ -34,9 +34,9 @@ _SAMPLES_PER_TRIM = 4
 # Left free under the limit: memory that grows in spite of the plan is seen this much before it is too late.
 # Where other programs keep all cores busy, the guard may come to look a few milliseconds late.
 RESERVE = 4 * 10**6
-# Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own, as much
-# as is mapped again at once. Since Linux 6.18 both are up to twice that where files of libraries were just written:
-# they lie in the page cache in larger pieces, and are mapped by the piece.
+# Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own, as
+# much as is mapped again at once. Since Linux 6.18 both are up to twice that where files of libraries were
+# just written: they lie in the page cache in larger pieces, and are mapped by the piece.
 CODE_IN_USE = 8 * 10**6
 _CODE_IN_USE_FOR_EACH_BYTE = 1.15
 # The kernel counts the pages of each thread and adds them to the process's later.
