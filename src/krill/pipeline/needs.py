@@ -363,6 +363,14 @@ def spills_text(config: KrillConfig, corpus: Corpus) -> bool:
     return corpus.sequential or bool(config.preprocess.filters) or made
 
 
+def unseen_bytes(config: KrillConfig, corpus: Corpus, rest: int) -> int:
+    """Of a document in the `rest` that no sample has seen, where only reading finds it: as long as may be, as
+    filters hold more beside a long one than a prediction could be wrong by."""
+    if rest <= 0 or not corpus.sequential or not config.preprocess.filters or corpus.largest_page:
+        return 0
+    return min(rest, config.preprocess.max_document_bytes)
+
+
 def scans(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether documents are read once before those that are kept are read for good."""
     settings = config.preprocess

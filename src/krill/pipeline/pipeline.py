@@ -24,7 +24,7 @@ from krill.pipeline.block_encoder import layout_of
 from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
-from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans, sizes_of, spills_text
+from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans, sizes_of, spills_text, unseen_bytes
 from krill.pipeline.prediction import ExpectedInput, RunPrediction, sample_input
 from krill.pipeline.seen_before import EarlierRuns
 from krill.pipeline.stages.base import UnitSource
@@ -85,7 +85,9 @@ def predict(
     minhash, chats = minhash_of(config.preprocess.dedup), ChatTokens.of(config, steps)
     sample = sample_input(corpus, steps, minhash, encoder, chats)
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
-    sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
+    known = sizes_of(corpus)
+    sample.unseen = unseen_bytes(config, corpus, known.text_bytes - sample.bytes)
+    sizes, scanned = sample.sizes(known), scans(config, corpus)
     spilled = scanned and spills_text(config, corpus)
     # Without processes, one thread at a time renders, and extracts pages by a library that is Python.
     one = config.is_chat or (config.has_slow_pages and corpus.largest_page > 0)

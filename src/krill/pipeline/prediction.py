@@ -42,6 +42,9 @@ CHAT_BYTES = 1 << 17
 # What is parsed before it is cut fills a block by a little more.
 _USUAL_BLOCKS = 1.5
 _START_SECONDS = 0.8
+# Of a byte of text that is compressed, by what a megabyte counts beside texts that were: few may be kept.
+_COMPRESSED = 0.35
+_COMPRESSED_BYTES = 10**6
 
 
 @dataclass(slots=True)
@@ -57,9 +60,11 @@ class Sample:
     """Of each block, its bytes of input and its `Block.nbytes`."""
     held_for_page: int = 0
     """While the largest page is extracted."""
-    records: int = 0
-    documents: int = 0
+    records: float = 0
+    documents: float = 0
     text_bytes: int = 0
+    unseen: int = 0
+    """Bytes of a document that may follow, where filters judge what can only be read in order."""
     spilled_bytes: int = 0
     tokens: int = 0
     scan_seconds: float = 0.0
@@ -95,7 +100,8 @@ class Sample:
             return max((nbytes for _, nbytes in self.blocks), default=0) or None, self.long
         # A document above the limit follows in pieces, of which a sample has some.
         seen = LongRecords(max(beyond, default=0), 2 * len(beyond), sum(beyond))
-        return max(usual) or None, max(self.long, seen, key=lambda long: long.longest)
+        unseen = LongRecords(self.unseen, min(1, self.unseen), self.unseen, self.unseen)
+        return max(usual) or None, max(self.long, seen, unseen, key=lambda long: long.longest)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -116,7 +122,7 @@ def sample_input(
     sample = Sample(corpus.block_bytes, corpus.long_records())
     for block in _blocks(corpus, BLOCKS if chats is None else CHAT_BLOCKS):
         sample.blocks.append((block.size, block.nbytes))
-        seen = block if chats is None else _first_rows(block, CHAT_BYTES)
+        seen, weight = (block, 1.0) if chats is None else _first_rows(block, CHAT_BYTES)
         with sample.timed("scan_seconds"):
             documents = survivors(seen, steps)
             hashes_of(documents)
@@ -135,8 +141,8 @@ def sample_input(
                     for rows in bounded_slices(documents.batch, CHAT_BYTES):
                         sample.tokens += len(chats.encode(encoder, rows).tokens)
         sample.bytes += seen.size
-        sample.records += documents.counts.get("records", documents.batch.num_rows)
-        sample.documents += documents.batch.num_rows
+        sample.records += weight * documents.counts.get("records", documents.batch.num_rows)
+        sample.documents += weight * documents.batch.num_rows
         sample.text_bytes += text_bytes(documents.batch)
         del block, seen, documents, text  # not to be held beside the next
     pages = [step.largest.bytes for step in steps if isinstance(step, ExtractPages)]
@@ -156,15 +162,17 @@ class _FirstRows:
         return self.first
 
 
-def _first_rows(block: Block, size: int) -> _FirstRows:
-    """Those of up to `size` bytes, at least one."""
+def _first_rows(block: Block, size: int) -> tuple[_FirstRows, float]:
+    """Those of up to `size` bytes, at least one; and how many rows each of them stands for, where the same
+    bytes of the whole block have more or fewer: conversations differ much in length."""
     documents = block.documents()
     batch = documents.batch
     offsets, _ = text_buffers(batch.column("text"))
     rows = min(batch.num_rows, max(1, int(np.searchsorted(offsets, offsets[0] + size))))
     share = int(offsets[rows] - offsets[0]) / max(1, int(offsets[-1] - offsets[0]))
     first = Documents(batch.slice(0, rows), {"records": rows})
-    return _FirstRows(first, int(share * block.size), int(share * block.nbytes))
+    weight = share * batch.num_rows / rows if rows else 1.0
+    return _FirstRows(first, int(share * block.size), int(share * block.nbytes)), weight
 
 
 def _blocks(corpus: Corpus, count: int) -> Iterator[Block]:
@@ -208,11 +216,13 @@ class ExpectedInput:
 
     @property
     def rejected_bytes(self) -> int:
-        """Of documents that are dropped, compressed, if they are wanted."""
+        """Of documents that are dropped, compressed as those that are kept, if they are wanted."""
         sample = self.sample
-        if not (self.config.preprocess.rejected and sample.records):
+        if not self.config.preprocess.rejected:
             return 0
-        return int((1 - sample.documents / sample.records) * self.total("spilled_bytes"))
+        compressed = sample.spilled_bytes + _COMPRESSED * _COMPRESSED_BYTES
+        share = compressed / (sample.text_bytes + _COMPRESSED_BYTES)
+        return int(max(0, self.sizes.text_bytes - self.total("text_bytes")) * share)
 
     def seconds(self, *names: str) -> float:
         text, sample = self.sizes.text_bytes, self.sample

@@ -26,8 +26,8 @@ from krill.dataset.rows import RowBatch
 
 Decode = Callable[[npt.NDArray[Any]], str]
 
-# Lines that are joined at once: each is some Python objects until then, about 300 bytes of them.
-_LINES_AT_ONCE: Final = 4096
+# Lines that are made and joined at once: each takes up to 9 kB of the heap until then.
+_LINES_AT_ONCE: Final = 256
 
 
 def row_lines(batch: RowBatch) -> Content:
@@ -65,7 +65,9 @@ def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id:
 def record_lines(batch: pa.RecordBatch) -> Content:
     """All columns of each record; bytes are written as base64, and what JSON has no form for as text."""
     dumps = partial(orjson.dumps, default=_as_text, option=orjson.OPT_APPEND_NEWLINE)
-    return Content([b"".join(map(dumps, batch.to_pylist()))], {"lines": batch.num_rows})
+    slices = (batch.slice(start, _LINES_AT_ONCE) for start in range(0, batch.num_rows, _LINES_AT_ONCE))
+    lines = [b"".join(map(dumps, rows.to_pylist())) for rows in slices]
+    return Content(lines, {"lines": batch.num_rows})
 
 
 _json = partial(orjson.dumps, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -74,7 +76,16 @@ _json = partial(orjson.dumps, option=orjson.OPT_SERIALIZE_NUMPY)
 def _arrays(
     values: npt.NDArray[Any], begins: npt.NDArray[Any], ends: npt.NDArray[Any]
 ) -> Iterator[npt.NDArray[Any]]:
-    return map(values.__getitem__, map(slice, begins.tolist(), np.maximum(begins, ends).tolist()))
+    starts = range(0, len(begins), _LINES_AT_ONCE)
+    return chain.from_iterable(
+        map(values.__getitem__, map(slice, *_places(begins, ends, start))) for start in starts
+    )
+
+
+def _places(begins: npt.NDArray[Any], ends: npt.NDArray[Any], start: int) -> tuple[list[int], list[int]]:
+    """Of some thousand values, as Python's numbers: of a batch of short rows, those would be most of it."""
+    begins, ends = (places[start : start + _LINES_AT_ONCE] for places in (begins, ends))
+    return begins.tolist(), np.maximum(begins, ends).tolist()
 
 
 def _joined(count: int, *parts: Iterable[bytes]) -> list[bytes]:
