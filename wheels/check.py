@@ -122,7 +122,7 @@ def check_aarch64(version: str, qemu: Path) -> None:
             ":all:",
             *target,
             wheel(version, "aarch64"),
-            *("pytest", "hypothesis", "mmh3", "lxml", "zstandard", "duckdb"),
+            *("pytest", "hypothesis", "mmh3", "lxml", "resiliparse", "zstandard", "duckdb"),
         ],
         check=True,
     )
