@@ -170,7 +170,9 @@ def of_indentation(draw: st.DrawFn) -> dict[str, Any]:
     lengths = st.integers(1, 5)
     runs = draw(st.lists(st.tuples(lengths, lengths), max_size=12))
     beside = draw(
-        st.lists(st.sampled_from([("▁", "a"), ("▁", "ab"), ("▁▁", "a"), ("b", "▁"), ("b▁", "a"), ("▁b", "▁")]))
+        st.lists(
+            st.sampled_from([("▁", "a"), ("▁", "ab"), ("▁▁", "a"), ("b", "▁"), ("b▁", "a"), ("▁b", "▁")])
+        )
     )
     merges = [("a", "b"), *(("▁" * left, "▁" * right) for left, right in runs), ("b", "▁"), ("▁", "b")]
     merges = [*merges, *beside] if draw(st.booleans()) else draw(st.permutations([*merges, *beside]))
