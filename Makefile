@@ -85,7 +85,7 @@ pictures: .venv/dev
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
-# Python 3.11 to 3.13 are looked for on the path.
+# Python 3.11 and 3.12 are looked for on the path, or fetched; the wheel of 3.12 is for all that are newer.
 wheels: .venv/wheels sdist
 	$(BIN)/python wheels/build.py
 

@@ -7,30 +7,36 @@ tried, a line each; the first failure ends it. All is kept in build/check, so th
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from build import PYTHONS
 from debian import Debian, emulated_python
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build/check"
 UV = Path(sys.executable).with_name("uv")
+# The last one runs by the stable ABI what was built for the one before.
+PYTHONS = ("3.11", "3.12", "3.13")
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "zig", "cmake", "ninja", "make")
 # Of 2008: SSE4.2, which NumPy and Arrow ask for, and no AVX.
 OLD_PROCESSOR = "Nehalem"
 # The core with all its kernels, and what holds them to slow references.
 NATIVE_TESTS = ("tests/unit/native",)
 PROPERTY_TESTS = tuple(f"tests/unit/{name}" for name in ("corpus", "dedup", "pack", "text", "tokenizer"))
+FUZZ_SECONDS = 20
 # A Debian's suite, and its Python.
 AARCH64 = {"3.11": "bookworm", "3.13": "trixie"}
 
 
 def wheel(python: str, machine: str) -> Path:
-    tag = f"cp{python.replace('.', '')}"
+    tag = "cp311-cp311" if python == "3.11" else "cp312-abi3"
     found = sorted((ROOT / "dist").glob(f"krill_lm-*-{tag}-*_{machine}.whl"))
     if not found:
         sys.exit(f"dist/ has no wheel `{tag}` for {machine}: run `make wheels` first")
@@ -46,10 +52,32 @@ def check_here(python: str) -> Path:
     subprocess.run([UV, "venv", "-q", "--python", python, environment], check=True)
     for name in COMPILERS:
         assert shutil.which(name, path=str(programs)) is None, name
-    install = [UV, "pip", "install", "-q", "--python", programs / "python", wheel(python, "x86_64")]
-    subprocess.run(install, check=True, env=path)
+    # The README's quickstart draws a report, and opens the dataset with `datasets`.
+    made = f"krill-lm[hub,report] @ {wheel(python, 'x86_64').as_uri()}"
+    subprocess.run([UV, "pip", "install", "-q", "--python", programs / "python", made], check=True, env=path)
     subprocess.run([programs / "python", ROOT / "wheels/smoke.py"], check=True, env=path, cwd=FOLDER)
+    with TemporaryDirectory(dir=FOLDER) as folder:
+        quickstart(programs, Path(folder), path)
     return programs / "python"
+
+
+def quickstart(programs: Path, folder: Path, environment: dict[str, str]) -> None:
+    """The README's: its config, its commands, its Python, in an empty folder."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Quickstart\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    (folder / "data").mkdir()
+    text = "Krill, whales and the sea. " * 40
+    lines = "".join(json.dumps({"text": f"{number} {text}"}) + "\n" for number in range(400))
+    (folder / "data/documents.jsonl").write_text(lines)
+    (folder / "config.yaml").write_text(next(content for language, content in blocks if language == "yaml"))
+    commands = [line for language, content in blocks if language == "bash" for line in content.splitlines()]
+    settings = {"check": True, "env": environment, "cwd": folder, "stdout": subprocess.DEVNULL}
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        subprocess.run([programs / words[0], *words[1:]], **settings)
+    program = "\n".join(content for language, content in blocks if language == "python")
+    subprocess.run([programs / "python", "-c", program], **settings)
+    print(f"the README's quickstart: {len(commands)} commands, and its Python")
 
 
 def check_old_processor(python: Path, qemu: Path) -> None:
@@ -93,6 +121,8 @@ def check_aarch64(version: str, qemu: Path) -> None:
     )
     python = emulated_python(debian, f"python{version}", qemu / "qemu-aarch64-static", packages)
     subprocess.run([python, ROOT / "wheels/smoke.py"], check=True, cwd=FOLDER)
+    fuzz = [qemu / "qemu-aarch64-static", "-L", debian.root, ROOT / "build/cross/aarch64/core/krill_fuzz"]
+    subprocess.run([*fuzz, str(FUZZ_SECONDS)], check=True, cwd=FOLDER)
     pytest = [python, "-m", "pytest", "-p", "no:cacheprovider"]
     subprocess.run([*pytest, *NATIVE_TESTS], check=True, cwd=ROOT)
     subprocess.run([*pytest, "-m", "hypothesis", *PROPERTY_TESTS], check=True, cwd=ROOT)

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -101,11 +101,15 @@ struct FileRange {
   uint64_t end;
 };
 
-bool begins_with_wide_mark(const uint8_t* data, size_t size) {
-  const auto begins = [&](std::initializer_list<uint8_t> mark) {
+// Whether a file may be no text in UTF-8: by bytes that are in no text, and signatures that are ASCII.
+bool may_be_binary(const uint8_t* data, size_t size) {
+  const auto begins = [&](std::string_view mark) {
     return size >= mark.size() && std::equal(mark.begin(), mark.end(), data);
   };
-  return begins({0xFF, 0xFE}) || begins({0xFE, 0xFF}) || begins({0x00, 0x00, 0xFE, 0xFF});
+  const auto unusual = [](uint8_t byte) {
+    return byte >= 0xf8 || (byte < ' ' && byte != '\t' && byte != '\n' && byte != '\r');
+  };
+  return begins("WARC/") || begins("BZh") || std::any_of(data, data + std::min<size_t>(size, 8), unusual);
 }
 
 // The bytes [start, end) of a file are all that the reader gets; returns what read_file_range does.
@@ -118,7 +122,7 @@ int feed_range(Reader& reader, const char* path, uint64_t start, uint64_t end) {
   return 0;
 }
 
-// Whether a file wants a second look: in none of its records is there a text, or it is not encoded in UTF-8.
+// Whether a file wants a second look: in none of its records is there a text, or it may be no text at all.
 template <class Reader>
 bool add_file(Reader& reader, const uint8_t* data, size_t size, uint64_t base, uint64_t start) {
   const corpus::Counts before = reader.counts();
@@ -127,8 +131,8 @@ bool add_file(Reader& reader, const uint8_t* data, size_t size, uint64_t base, u
   reader.finish();
   const corpus::Counts& after = reader.counts();
   const uint64_t read = (after.records - after.malformed) - (before.records - before.malformed);
-  const bool wide = start == 0 && begins_with_wide_mark(data, size);
-  return wide || (read > 0 && after.not_text - before.not_text == read);
+  const bool binary = start == 0 && may_be_binary(data, size);
+  return binary || (read > 0 && after.not_text - before.not_text == read);
 }
 
 struct FilesOutcome {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "bpe/mark_runs.hpp"
 #include "text/scanner_block.hpp"
 
 namespace krill::bpe {
@@ -32,7 +33,9 @@ PieceCuts::PieceCuts(const Vocabulary& vocabulary, const Symbols& symbols, std::
   index_[kMarkBytes[2]] = kLast;
   rows_[kFirst][kMiddle / 64] |= uint64_t{1} << kMiddle % 64;
   rows_[kMiddle][kLast / 64] |= uint64_t{1} << kLast % 64;
-  if (spaces_are_marks_) read_spaces_as_marks();
+  if (!spaces_are_marks_) return;
+  read_spaces_as_marks();
+  if (unknown_ != Unknown::everywhere) separate_runs_ = separate_mark_runs(vocabulary, merges);
 }
 
 // A space has the row and the column of U+2581.
@@ -185,6 +188,13 @@ bool PieceCuts::is_cut_at(const uint8_t* text, size_t size, size_t from, size_t 
   return i < kSmall && j < kSmall ? small_cut(i, j) : is_cut(left, text[at - 1], right, text[at]);
 }
 
+// Whether all between a cut and a place is such a run: then there is a cut at the place too.
+bool PieceCuts::is_separate_run(const uint8_t* text, size_t begin, size_t end) const {
+  const size_t length = end - begin;
+  return length < 64 && (separate_runs_ >> length & 1) != 0 &&
+         std::all_of(text + begin, text + end, [](uint8_t byte) { return byte == ' '; });
+}
+
 size_t PieceCuts::cut_runs(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                            size_t capacity) const {
   size_t count = 0;
@@ -192,6 +202,7 @@ size_t PieceCuts::cut_runs(const uint8_t* text, size_t size, size_t from, uint32
   constexpr unsigned kStep = text::kScanBlock - 3;
   uint8_t rest[text::kScanBlock] = {};
   size_t base = from;
+  uint64_t space_before = 0;  // whether there is one before the block
   for (; base + 1 < size && count + kStep < capacity; base += kStep) {
     const uint8_t* block = text + base;
     uint64_t places = ((uint64_t{1} << kStep) - 1) << 1;
@@ -206,12 +217,17 @@ size_t PieceCuts::cut_runs(const uint8_t* text, size_t size, size_t from, uint32
     const uint64_t marks = wide != 0 ? marks_in(bytes) : 0;
     const uint64_t in_marks = marks | marks << 1 | marks << 2;
     const uint64_t letters = bytes.letters() | (wide & ~in_marks);
-    places &= spaces | marks | ((letters ^ letters << 1) & ~(spaces << 1 | marks << 3));
+    const uint64_t run_ends =
+        separate_runs_ == 0 ? 0 : (spaces << 2 | space_before << 1) & spaces << 1 & ~(spaces | marks);
+    space_before = spaces >> (kStep - 1) & 1;
+    places &= run_ends | spaces | marks | ((letters ^ letters << 1) & ~(spaces << 1 | marks << 3));
     const uint64_t plain = ~wide | in_marks, both_plain = plain & plain << 1;
     for (; places != 0; places &= places - 1) {
       const auto place = static_cast<unsigned>(std::countr_zero(places));
       ends[count] = static_cast<uint32_t>(base + place);
-      if ((both_plain >> place & 1) != 0) [[likely]] {
+      if ((run_ends >> place & 1) != 0) {
+        count += is_separate_run(text, count == 0 ? from : ends[count - 1], base + place);
+      } else if ((both_plain >> place & 1) != 0) [[likely]] {
         const size_t column = index_[block[place]];
         count += (rows_[index_[block[place - 1]]][column / 64] >> column % 64 & 1) ^ 1;
       } else {

@@ -31,7 +31,8 @@ class PieceCuts final : public tokenizer::PieceCutter {
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override;
   bool has_runs() const override { return !byte_level_; }
-  // Of all cuts, those before U+2581 (and spaces that are read as it) and between letters and other ASCII.
+  // Of all cuts, those before U+2581 (and spaces that are read as it) and between letters and other ASCII;
+  // and those behind runs of spaces that keep apart from what follows.
   size_t cut_runs(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                   size_t capacity) const override;
 
@@ -94,10 +95,12 @@ class PieceCuts final : public tokenizer::PieceCutter {
   }
   bool is_cut(TextCharacter left, uint8_t last_byte, TextCharacter right, uint8_t lead) const;
   bool is_cut_at(const uint8_t* text, size_t size, size_t from, size_t at) const;
+  bool is_separate_run(const uint8_t* text, size_t begin, size_t end) const;
 
   bool byte_level_;
   bool spaces_are_marks_;
-  bool has_parts_ = false;  // of characters
+  bool has_parts_ = false;      // of characters
+  uint64_t separate_runs_ = 0;  // of spaces that are read as U+2581, a bit for each length
   Unknown unknown_ = Unknown::free;
   std::array<uint8_t, 256> index_{};                           // row and column of a byte
   std::array<std::array<uint64_t, kRowWords>, kRows> rows_{};  // a bit for each pair that is no cut

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "datatrove/xxh64.hpp"
+#include "processor.hpp"
 #include "quality/words.hpp"
 
 namespace krill::datatrove {
@@ -70,7 +71,7 @@ __attribute__((target("avx2"))) void fold_batch_avx2(const Batch& batch, const u
 
 FoldBatch best_fold_batch() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return fold_batch_avx2;
+  if (Processor::of_this_machine().avx2) return fold_batch_avx2;
 #endif
   return fold_batch;
 }

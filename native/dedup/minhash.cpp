@@ -6,6 +6,7 @@
 #include "dedup/hash.hpp"
 #include "dedup/minhash_lanes.hpp"
 #include "dedup/shingles.hpp"
+#include "processor.hpp"
 
 namespace krill::dedup {
 namespace {
@@ -29,7 +30,7 @@ __attribute__((target("avx2"))) void fold_batch_avx2(const ShingleBatch& batch, 
 
 FoldBatch best_fold_batch() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return fold_batch_avx2;
+  if (Processor::of_this_machine().avx2) return fold_batch_avx2;
 #endif
   return fold_batch;
 }

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "processor.hpp"
+
 namespace krill::fasttext {
 
 namespace {
@@ -39,7 +41,7 @@ class DenseMatrix final : public Matrix {
   DenseMatrix(Shape shape, Buffer<float> weights)
       : Matrix(shape.rows, shape.columns), weights_(std::move(weights)), add_block_(add_block) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") != 0) add_block_ = add_block_avx2;
+    if (Processor::of_this_machine().avx2) add_block_ = add_block_avx2;
 #endif
   }
 

@@ -235,26 +235,41 @@ Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<tokenizer::
   return result;
 }
 
-// The bytes as letters of Latin-1, in each width that Python has, have the ids of their UTF-8.
+// One string, given as often as asked for.
+class RepeatedString final : public tokenizer::Strings {
+ public:
+  RepeatedString(std::span<const uint32_t> points, size_t rows) : points_(points), rows_(rows) {}
+  size_t rows() const override { return rows_; }
+  size_t characters() const override { return points_.size() * rows_; }
+  text::Utf8 at(size_t) override {
+    const size_t begin = utf8_.size();
+    text::append_utf8(points_, utf8_);
+    const size_t size = utf8_.size() - begin;
+    return {utf8_.data() + begin, size, size + text::kSpareBytes};
+  }
+
+ private:
+  std::span<const uint32_t> points_;
+  size_t rows_;
+  GrowingBuffer<uint8_t> utf8_;
+};
+
+// The bytes as letters of Latin-1 have the ids of their UTF-8.
 inline void check_strings(const SmallVocabulary& vocabulary, const std::vector<tokenizer::AddedToken>& added,
                           const ByteLevelOptions& options, const Column& column) {
   tokenizer::Encoder<uint16_t> encoder(
       byte_level_parts(vocabulary.arrays(), vocabulary.merges, added, options), {});
-  const std::vector<uint8_t>& narrow = column.data;
-  const std::vector<uint16_t> wide(narrow.begin(), narrow.end());
-  const std::vector<uint32_t> widest(narrow.begin(), narrow.end());
-  const std::vector<text::WideString> strings{{narrow.data(), narrow.size(), 1, false},
-                                              {wide.data(), wide.size(), 2, false},
-                                              {widest.data(), widest.size(), 4, false}};
   std::vector<uint8_t> utf8;
-  for (const uint8_t letter : narrow) {
+  for (const uint8_t letter : column.data) {
     if (letter >= 0x80) utf8.push_back(static_cast<uint8_t>(0xc0 | letter >> 6));
     utf8.push_back(letter >= 0x80 ? static_cast<uint8_t>(0x80 | (letter & 0x3f)) : letter);
   }
   const int64_t offsets[] = {0, static_cast<int64_t>(utf8.size())};
   const auto expected = encoder.encode(text::TextColumn{offsets, 1, utf8.data(), utf8.size()}, std::nullopt);
-  const auto found = encoder.encode(std::span<const text::WideString>(strings));
-  for (size_t row = 0, at = 0; row < strings.size(); at += found.lengths[row++])
+  const std::vector<uint32_t> points(column.data.begin(), column.data.end());
+  RepeatedString strings(points, 2);
+  const auto found = encoder.encode(strings);
+  for (size_t row = 0, at = 0; row < strings.rows(); at += found.lengths[row++])
     expect(
         found.lengths[row] == expected.ids.size() &&
             std::equal(expected.ids.data(), expected.ids.data() + expected.ids.size(), found.ids.data() + at),

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "check.hpp"
+#include "processor.hpp"
 
 namespace krill::language {
 
@@ -51,7 +52,7 @@ FeatureWeights::FeatureWeights(const WeightRows& features)
       dense_(Buffer<int16_t>::zeros(dense_count_ * width_)) {
   features.check();
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") != 0) add_row_ = add_row_avx2;
+  if (Processor::of_this_machine().avx2) add_row_ = add_row_avx2;
 #endif
   for (size_t row = 0; row < dense_count_; ++row)
     std::copy_n(features.dense + row * languages_, languages_, dense_.data() + row * width_);

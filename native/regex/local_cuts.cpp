@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "processor.hpp"
 #include "text/scanner_block.hpp"
 
 namespace krill::regex {
@@ -363,9 +364,7 @@ class ByteTable {
 
 }  // namespace
 
-bool LocalCuts::is_supported() {
-  return text::WideScanBlock::is_supported() && __builtin_cpu_supports("avx512vbmi");
-}
+bool LocalCuts::is_supported() { return Processor::of_this_machine().avx512_permute; }
 
 // The class before a place of a text that is ASCII from `from` on, by as many characters or all since then.
 uint8_t LocalCuts::class_before(const uint8_t* text, size_t from, size_t place, size_t characters) const {

@@ -14,6 +14,8 @@
 #include <arm_neon.h>
 #endif
 
+#include "processor.hpp"
+
 namespace krill::text {
 
 constexpr unsigned kScanBlock = 64;
@@ -154,10 +156,7 @@ class ScanBlock {
 
 class WideScanBlock {
  public:
-  static bool is_supported() {
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2") &&
-           __builtin_cpu_supports("bmi2");
-  }
+  static bool is_supported() { return Processor::of_this_machine().avx512_bytes; }
 
   KRILL_AVX512 explicit WideScanBlock(const uint8_t* text) : bytes_(_mm512_loadu_si512(text)) {}
   KRILL_AVX512 uint64_t wide() const { return _mm512_movepi8_mask(bytes_); }

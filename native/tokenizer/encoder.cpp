@@ -55,7 +55,6 @@ struct Encoder<Id>::Worker {
   WordEncoder<Id> words;
   normalize::Text section;
   normalize::Text part;
-  GrowingBuffer<uint8_t> text;  // of a string that is not held as UTF-8
 
  private:
   static std::unique_ptr<PreTokenizerCutter> cutter_of(const Steps& steps) {
@@ -131,21 +130,18 @@ EncodedBatch<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::opt
   const size_t likely = likely_ids(documents.rows, documents.total());
   return encode_rows(*worker, documents.rows, GrowingBuffer<Id>(likely), eos, [&](size_t row) {
     const uint8_t* const begin = documents.begin(row);
-    return Document{begin, documents.size(row), documents.readable(row)};
+    return text::Utf8{begin, documents.size(row), documents.readable(row)};
   });
 }
 
 template <class Id>
-EncodedBatch<uint32_t> Encoder<Id>::encode(std::span<const text::WideString> documents) {
-  const Lease lease(*this);
-  Worker& worker = *lease;
-  size_t characters = 0;
-  for (const text::WideString& document : documents) characters += document.size;
-  const size_t likely = likely_ids(documents.size(), characters);
-  return encode_rows(worker, documents.size(), GrowingBuffer<uint32_t>::large(likely), {}, [&](size_t row) {
-    const text::Utf8 text = text::to_utf8(documents[row], worker.text);
+EncodedBatch<uint32_t> Encoder<Id>::encode(Strings& documents) {
+  const Lease worker(*this);
+  const size_t likely = likely_ids(documents.rows(), documents.characters());
+  return encode_rows(*worker, documents.rows(), GrowingBuffer<uint32_t>::large(likely), {}, [&](size_t row) {
+    const text::Utf8 text = documents.at(row);
     if (text.size >= 0xffffffffu) throw std::invalid_argument("a document is 4 GiB or longer");
-    return Document{text.data, text.size, text.readable};
+    return text;
   });
 }
 
@@ -166,7 +162,7 @@ EncodedBatch<Out> Encoder<Id>::encode_rows(Worker& worker, size_t rows, GrowingB
 
 template <class Id>
 template <class Out>
-void Encoder<Id>::encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const {
+void Encoder<Id>::encode_document(Worker& worker, const text::Utf8& text, GrowingBuffer<Out>& ids) const {
   for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Out>(id));
   try {
     added_.split_written(text.data, text.size, [&](size_t begin, size_t end, uint32_t id) {

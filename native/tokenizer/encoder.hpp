@@ -22,8 +22,8 @@
 #include "buffer.hpp"
 #include "growing_buffer.hpp"
 #include "normalize/normalizer.hpp"
+#include "text/code_points.hpp"
 #include "text/column.hpp"
-#include "text/wide_string.hpp"
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizer/model.hpp"
 #include "tokenizer/pretokenizer.hpp"
@@ -100,6 +100,16 @@ struct SpannedBatch {
   Buffer<uint8_t> imitated;  // 1 for a document of whose text the model made a forbidden token all the same
 };
 
+// Texts that are not a column.
+class Strings {
+ public:
+  virtual ~Strings() = default;
+  virtual size_t rows() const = 0;
+  virtual size_t characters() const = 0;  // of all rows
+  // Asked for in order, once each; valid until the next one is.
+  virtual text::Utf8 at(size_t row) = 0;
+};
+
 // The largest id that can come out.
 uint32_t largest_id(const EncoderParts& parts);
 
@@ -114,8 +124,8 @@ class Encoder {
 
   // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
   EncodedBatch<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
-  // The same for strings in memory, without `eos`. Throws std::invalid_argument for a lone surrogate.
-  EncodedBatch<uint32_t> encode(std::span<const text::WideString> documents);
+  // The same for strings, without `eos`.
+  EncodedBatch<uint32_t> encode(Strings& documents);
   // One document with the offsets of its tokens; those of prefix and suffix are 0.
   OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
@@ -132,11 +142,6 @@ class Encoder {
  private:
   struct Worker;
   class Lease;
-  struct Document {
-    const uint8_t* data;
-    size_t size;
-    size_t readable;  // bytes from `data` on that may be read
-  };
   struct SpannedDocument;
 
   size_t likely_ids(size_t rows, size_t bytes) const;
@@ -146,7 +151,7 @@ class Encoder {
   EncodedBatch<Out> encode_rows(Worker& worker, size_t rows, GrowingBuffer<Out> ids,
                                 std::optional<uint32_t> eos, DocumentAt&& document_at) const;
   template <class Out>
-  void encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const;
+  void encode_document(Worker& worker, const text::Utf8& text, GrowingBuffer<Out>& ids) const;
   // Normalises `worker.section`, and calls use(begin, end, id) for each of its parts; plain
   // text is then in `worker.part`, as the pre-tokenizer rewrites it.
   template <class Use, class IsText = AddedTokens::Nowhere>

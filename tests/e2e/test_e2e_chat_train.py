@@ -4,6 +4,7 @@ learned."""
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import numpy as np
 import pytest
@@ -110,3 +111,21 @@ def test_a_model_is_talked_to_turn_by_turn_in_its_template(chat: Job) -> None:
     ids, _ = expected_row(chat.folder / "model", so_far)
     assert told.result["prompt_tokens"] == len(ids) + header
     check_error(chat.run("generate", "base", "--chat"), 2, "chat template", hint="chatml")
+
+
+def test_a_chat_has_the_variables_and_the_date_of_the_config(chat: Job) -> None:
+    turn = "{{ '<|im_start|>' ~ m.role ~ '\\n' ~ m.content ~ '<|im_end|>\\n' }}"
+    asked = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    template = "{{ strftime_now('%Y-%B') ~ mood }}{% for m in messages %}" + turn + "{% endfor %}" + asked
+    (chat.folder / "dated.jinja").write_text(template)
+    options = ("--chat", "--max-tokens", "1", "--json", "--prompt", "hello")
+    prompt = len("user\nhello\nassistant\n") + 3  # control tokens
+    dated = {"chat_template": "dated.jinja", "chat_template_date": "2025-09-30"}
+    chat.config.update(dated, chat_template_kwargs={"mood": "cheerful"})
+    chat.save()
+    outcome = chat.run("generate", "config.yaml", *options)
+    assert outcome.code == 0, outcome.err
+    assert outcome.result["prompt_tokens"] == len("2025-Septembercheerful") + prompt
+    outcome = chat.run("generate", "base", *options, "--chat-template", "dated.jinja")
+    assert outcome.code == 0, outcome.err
+    assert outcome.result["prompt_tokens"] == len(f"{date.today():%Y-%B}") + prompt

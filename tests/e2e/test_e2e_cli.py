@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from itertools import islice
 
 import pytest
 
@@ -19,6 +20,7 @@ from conftest import KRILL
 from jobs import Job, check_error, document, json_lines
 from krill.cli.commands import app
 from krill.cli.overview import COMMANDS, QA, TOKENIZER
+from real_text import real_texts
 
 pytest_plugins = ["job_fixtures"]
 
@@ -360,3 +362,15 @@ def test_estimate_says_what_a_run_will_take_and_reads_nothing(job):
     for line in ("predicted peak, 256 MB given", "blocks being encoded (capped)", "removed at the end"):
         assert line in outcome.out
     assert job.files() == before
+
+
+def test_estimates_count_rejected_documents_also_where_hardly_one_is_kept(job):
+    """Their bytes were once taken from those of what is kept, of which there may be nothing."""
+    texts = [text[:5_000] for text in islice(real_texts(), 300)]
+    job.write("input.jsonl", json_lines(["kept " * 3_000, *texts]))
+    job.set(rejected=True, min_chars=10_000)
+    job.save()
+    estimated = job.run("estimate", "config.yaml", "--json").result
+    assert job.preprocess().code == 0
+    written = sum(path.stat().st_size for path in job.output.glob("rejected-*"))
+    assert written <= estimated["output_bytes"] <= 2 * written

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 import yaml
 from pydantic import BaseModel
+from tokenizers import Tokenizer
 
 import krill as package
 import preloaded
+from chat_jobs import conversations, json_rows, rows_of, write_tokenizer
 from conftest import dataset_bytes
 from fasttext_files import ModelFile
 from jobs import document, json_lines
@@ -28,6 +30,7 @@ FORMS = {"x": "{}", "./x": "./{}", "../y/x": "../other/{}", "~/x": "~/other/{}"}
 # Every key of the config that is a path, and who proves it below.
 COVERED = {
     "spill_dir",
+    "chat_template",
     "datasets.path",
     "tokenizer.path",
     "tokenizer.hub_id",
@@ -279,6 +282,45 @@ def test_lists_and_models_for_web_pages_are_found_in_every_form(home: Home, form
     assert (found["read"], found["kept"]) == (8, 1)
     dropped = {reason: count for reason, count in found["dropped"].items() if count}
     assert set(dropped.values()) == {1} and len(dropped) == len(URL_LISTS), dropped
+
+
+def chat_config(home: Home, form: str) -> dict[str, Any]:
+    """Conversations in a template that is in one of the two folders alone."""
+    place = place_of(home, form)
+    write_tokenizer(place / "model")
+    (place / "chats.jsonl").write_bytes(json_rows(conversations(20)))
+    (place / "own.jinja").write_text("{% for m in messages %}{{ '<|im_start|>' ~ m.content }}{% endfor %}")
+    return {
+        "memory": "300MB",
+        "threads": 1,
+        "datasets": [{"path": form.format("chats.jsonl"), "type": "chat_template"}],
+        "tokenizer": {"path": form.format("model")},
+        "chat_template": form.format("own.jinja"),
+        "preprocess": {"prepared_path": form.format("out"), "sequence_len": 512, "packing": "none"},
+    }
+
+
+def check_own_template(home: Home, form: str, outcome: Any) -> None:
+    assert outcome.code == 0, outcome.err
+    place = place_of(home, form)
+    library = Tokenizer.from_file(str(place / "model" / "tokenizer.json"))
+    texts = ["".join(f"<|im_start|>{m['content']}" for m in chat) for chat in conversations(20)]
+    found = [row["input_ids"] for row in rows_of(place / "out")]
+    assert sorted(library.decode(ids, skip_special_tokens=False) for ids in found) == sorted({*texts})
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_chat_template_is_found_in_every_form(home: Home, form: str) -> None:
+    name = home.save(chat_config(home, form), "config.yaml")
+    check_own_template(home, form, home.krill("preprocess", name, "--quiet"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_chat_template_is_found_whoever_reads_the_config(
+    home: Home, way: Callable[[Home, dict[str, Any]], Any]
+) -> None:
+    form = "../other/{}"
+    check_own_template(home, form, way(home, chat_config(home, form)))
 
 
 @pytest.mark.parametrize("dedup", [{"method": "bloom", "expected_documents": 1000}, {"method": "minhash"}])

@@ -269,6 +269,6 @@ def test_a_report_reads_a_run_where_it_is(remote: Job, store: Any) -> None:
         ids = there[int(row)]["input_ids"].tolist()
         first = bytes(itertools.takewhile(lambda byte: byte < 256, ids)).decode()
         assert html.unescape(text).startswith(first)
-    assert re.search(r"<h3>Cluster 1, 2 of its copies: equal as far as they are kept</h3>", page)
+    assert re.search(r"<h3>Cluster 1, 3 documents: the texts are equal</h3>", page)
     absent = remote.run("report", "s3://corpus/nothing")
     check_error(absent, 3, "`s3://corpus/nothing` is not the output of a run", hint="name the output")

@@ -16,8 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -41,10 +40,11 @@ class Owner(NamedTuple):
     begin: int
 
 
-# Of whitespace before and after a text: what there is, or how many characters of it.
-Spaces = tuple[str, str]
+# Of whitespace before and after a text, how many characters.
 Margin = tuple[int, int]
-_NO: Final[Spaces] = ("", "")
+Side = Literal["before", "after"]
+BEFORE: Final = "before"
+AFTER: Final = "after"
 _BY_WHITESPACE: Final = "how the template renders a message depends on whitespace around it"
 
 # Places the turns of a shape, whose sentinels have these owners.
@@ -141,7 +141,7 @@ class _Skeleton:
         self.numbers: list[int] = []
         self.escapes: list[int] = []
         self.ends: list[int] = []
-        self.spaces: Mapping[int, Margin] = {}
+        self.spaces: dict[int, Margin] = {}
         """How much of the whitespace around values the template keeps, where that was looked at."""
         self.size = len(sample.text)
         self.whole = None if sample.whole is None else _Skeleton(TurnSample(sample.messages, sample.whole))
@@ -241,10 +241,11 @@ class Skeletons:
             return found
         try:
             found = [_Skeleton(sample) for sample in analyse(shape, owners)]
-            bare, spaces = _without_spaces(shape)
-            if spaces:
-                others = [_Skeleton(sample) for sample in analyse(bare, owners)]
-                _note_spaces(found, others, spaces)
+            for side in (BEFORE, AFTER):
+                bare, spaces = _without_spaces(shape, side)
+                if spaces:
+                    others = [_Skeleton(sample) for sample in analyse(bare, owners)]
+                    _note_spaces(found, others, spaces, side)
         except (ChatDrop, RewrittenTurn):
             found = []  # what stands for the contents has no say in it: they themselves are to be looked at
         self._known[key] = found
@@ -254,20 +255,21 @@ class Skeletons:
         return found
 
 
-def _without_spaces(shape: Conversation) -> tuple[Conversation, dict[int, Spaces]]:
-    """The shape without whitespace around contents that are trained and no assistant's; and that, by the
-    numbers of the sentinels. Of an assistant's it is known: what it writes begins with the prompt's end."""
-    spaces: dict[int, Spaces] = {}
+def _without_spaces(shape: Conversation, side: Side) -> tuple[Conversation, dict[int, str]]:
+    """The shape without whitespace at one side of contents that are trained and no assistant's; and that, by
+    the numbers of the sentinels. Of an assistant's it is known: what it writes begins with the prompt's
+    end."""
+    spaces: dict[int, str] = {}
     messages = []
     for message, trained in zip(shape.messages, shape.trained, strict=True):
         if trained and message["role"] != "assistant" and isinstance(message.get("content"), str):
             content = message["content"]
-            core = content.strip()
-            match = SENTINEL.fullmatch(core)
-            if match is not None and core != content:
-                before, after = content.split(core)
-                spaces[int(match[2])] = before, after
-                message = {**message, "content": core}
+            bare = content.lstrip() if side == BEFORE else content.rstrip()
+            match = SENTINEL.fullmatch(content.strip())
+            if match is not None and bare != content:
+                more = len(content) - len(bare)
+                spaces[int(match[2])] = content[:more] if side == BEFORE else content[len(bare) :]
+                message = {**message, "content": bare}
         messages.append(message)
     return replace(shape, messages=messages), spaces
 
@@ -278,42 +280,26 @@ def _widened(place: Place, margin: Margin) -> Place:
 
 
 def _note_spaces(
-    found: Sequence[_Skeleton], others: Sequence[_Skeleton], spaces: Mapping[int, Spaces]
+    found: Sequence[_Skeleton], others: Sequence[_Skeleton], spaces: Mapping[int, str], side: Side
 ) -> None:
-    """Compare skeletons with those without whitespace; `ChatDrop` where these differ in more than that."""
+    """Compare skeletons with those without whitespace at one side of some texts; `ChatDrop` where these
+    differ in more than that."""
     if [each.numbers for each in found] != [each.numbers for each in others]:
         raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
     for skeleton, other in zip(found, others, strict=True):
-        margins = {number: [0, 0] for number in spaces}
-        around = pairwise([-1, *skeleton.numbers, -1])
-        for (left, right), literal, bare in zip(around, skeleton.literals, other.literals, strict=True):
-            after, before = _kept_spaces(literal, bare, spaces.get(left, _NO)[1], spaces.get(right, _NO)[0])
-            if left in spaces:
-                margins[left][1] = after
-            if right in spaces:
-                margins[right][0] = before
-        skeleton.spaces = {number: (before, after) for number, (before, after) in margins.items()}
-
-
-def _kept_spaces(literal: str, bare: str, after: str, before: str) -> Margin:
-    """How much of the whitespace `after` one text and `before` the next stands in the literal between them;
-    `bare` is the literal without any of it."""
-    more = len(literal) - len(bare)
-    if after and before:
-        # With nothing but whitespace between two texts this is wrong, and found out below.
-        kept = (
-            more + len(bare.lstrip()) - len(literal.lstrip()),
-            more + len(bare.rstrip()) - len(literal.rstrip()),
-        )
-    else:
-        kept = (more, 0) if after else (0, more)
-    if (
-        sum(kept) != more
-        or min(kept) < 0
-        or literal != after[: kept[0]] + bare + before[len(before) - kept[1] :]
-    ):
-        raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
-    return kept
+        # The texts that the literals go before, or stand behind.
+        beside = [*skeleton.numbers, -1] if side == BEFORE else [-1, *skeleton.numbers]
+        for number, literal, bare in zip(beside, skeleton.literals, other.literals, strict=True):
+            space, kept = spaces.get(number, ""), len(literal) - len(bare)
+            if side == BEFORE:
+                whole = bare + space[len(space) - kept :] if kept <= len(space) else ""
+            else:
+                whole = space[:kept] + bare
+            if kept < 0 or whole != literal:
+                raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
+            if number in spaces:
+                before, after = skeleton.spaces.get(number, (0, 0))
+                skeleton.spaces[number] = (kept, after) if side == BEFORE else (before, kept)
 
 
 def marked_turns(

@@ -64,6 +64,7 @@ def generate(
         turn, which the model answers with all that was said before.
     chat_template
         With --chat, another template than that of the model's tokenizer: chatml, or the path of a .jinja.
+        Its variables and its date are those of the config, if MODEL is one; else the date is today's.
     checkpoint
         Instead of the finished model: latest, best, or the number of a step.
     """
@@ -95,6 +96,8 @@ def generate(
         top_k=top_k,
         top_p=top_p,
         chat_template=chat_template,
+        chat_template_kwargs={} if config is None else config.chat_template_kwargs,
+        chat_template_date=None if config is None else config.chat_template_date,
     )
     streams = samples == 1 and not display.json
     done = run_generate(

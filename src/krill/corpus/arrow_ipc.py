@@ -1,4 +1,4 @@
-"""Arrow IPC: record batches of `.arrow`, `.feather` and `.ipc` files, in the file and in the stream format.
+"""Arrow IPC: record batches of files in the file format and in the stream format.
 
 Since `arrow_messages` finds them without reading them, the record batches of a stream too, such as a
 Hugging Face dataset on disk, are read in any order by all threads.

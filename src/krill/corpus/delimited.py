@@ -23,7 +23,7 @@ from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.readers import Limits, string_columns
 from krill.corpus.rows import to_documents, wanted_names
-from krill.corpus.streams import DecodedStream, line_number, refuse_wide_encodings
+from krill.corpus.streams import HEAD_BYTES, DecodedStream, line_number, refuse_other_kinds
 from krill.errors import InputError
 
 _HEADER_BYTES = 1 << 12
@@ -114,7 +114,7 @@ class DelimitedText(SequentialFile):
     def _take_header(self, window: StreamBuffer) -> list[str] | None:
         """The names in the first row; None if the file is empty."""
         window.fill(len(_BYTE_ORDER_MARK) + 1)
-        refuse_wide_encodings(self._file, bytes(window.data[:4]))
+        refuse_other_kinds(self._file, bytes(window.data[:HEAD_BYTES]))
         if window.data.startswith(_BYTE_ORDER_MARK):
             window.take(len(_BYTE_ORDER_MARK))
         while window.fill(1):

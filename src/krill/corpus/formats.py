@@ -49,6 +49,7 @@ FORMATS = {
     ".tsv": Format.TSV,
     ".parquet": Format.PARQUET,
     ".arrow": Format.ARROW,
+    ".arrows": Format.ARROW,
     ".feather": Format.ARROW,
     ".ipc": Format.ARROW,
     ".warc": Format.WARC,

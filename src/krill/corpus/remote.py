@@ -40,6 +40,9 @@ REPORT_SECONDS: Final = 10.0
 
 _logger: Final = logging.getLogger("krill")
 
+# Of answers: OK, the same through a proxy, and a range.
+_WITH_CONTENT: Final = (200, 203, 206)
+
 # Of a line: an address may be thousands of characters long, and is repeated.
 _LONGEST: Final = 600
 
@@ -172,6 +175,7 @@ class RemoteFile(io.RawIOBase):
             headers["Range"] = f"bytes={at}-"
         # With some size it doesn't ask for it; nothing else is made of it.
         source = filesystem.open(name, "rb", block_size=0, size=1, headers=headers)
+        _check_answer(source.r)
         headers_given = source.r.headers
         self._encoded = headers_given.get("Content-Encoding", "identity") not in ("", "identity")
         self._check_version("" if self._encoded else version_of(headers_given))
@@ -229,6 +233,18 @@ class _Attempts:
 
 def _is_web(url: str) -> bool:
     return url.startswith(("http://", "https://"))
+
+
+def _check_answer(response: Any) -> None:
+    """Raises where the body is not the file's bytes, though the answer is no failure: `302` without a place
+    to go on, `304`, `204`. Read as they are, they would be an empty file."""
+    if response.status in _WITH_CONTENT:
+        return
+    import aiohttp
+
+    raise aiohttp.ClientResponseError(
+        response.request_info, response.history, status=response.status, headers=response.headers
+    )
 
 
 def _skip(source: Any, count: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -161,24 +162,38 @@ class RangeReader(ClosedOnExit):
 HEAD_BYTES: Final = 8
 """What `refuse_other_kinds` looks at."""
 
+# How files begin that are no text, what they then are, and the ending that says so.
+_SIGNATURES: Final = (
+    (rb"\x1f\x8b\x08", "compressed with gzip", ".gz"),
+    (rb"\x28\xb5\x2f\xfd", "compressed with zstd", ".zst"),
+    (rb"BZh[1-9]1AY&", "compressed with bzip2", ".bz2"),
+    (rb"\xfd7zXZ\x00", "compressed with xz", ".xz"),
+    (rb"PAR1\x15", "a Parquet file", ".parquet"),
+    (rb"ARROW1\x00\x00|\xff\xff\xff\xff", "an Arrow file", ".arrow"),
+    (rb"PK\x03\x04", "a zip archive", ".zip"),
+)
+
 
 def refuse_other_kinds(file: CorpusFile, head: bytes) -> None:
-    """What is no text would be read as garbage: UTF-16 and UTF-32, and records of a crawl."""
-    refuse_wide_encodings(file, head)
-    if head.startswith((b"WARC/0.", b"WARC/1.")):
-        raise InputError(
-            f"`{file.path}` holds WARC records, not {file.format}",
-            hint="set `format: warc` in its entry of `datasets:`, or let its name end in `.warc`",
-        )
-
-
-def refuse_wide_encodings(file: CorpusFile, head: bytes) -> None:
-    """UTF-16 and UTF-32 would be read as garbage: say what to do instead."""
+    """What is no text would be read as garbage: UTF-16 and UTF-32, records of a crawl, and compressed or
+    columnar files whose names do not say so."""
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             raise InputError(
                 f"`{file.path}` is encoded in {encoding}, not UTF-8",
                 hint=f"iconv -f {encoding} -t UTF-8 '{file.path}' > converted",
+            )
+    if head.startswith((b"WARC/0.", b"WARC/1.")):
+        raise InputError(
+            f"`{file.path}` holds WARC records, not {file.format}",
+            hint="set `format: warc` in its entry of `datasets:`, or let its name end in `.warc`",
+        )
+    inside = "" if file.compression is None else f" inside of {file.compression}"
+    for begin, kind, ending in _SIGNATURES:
+        if re.match(begin, head):
+            raise InputError(
+                f"`{file.path}` is {kind}{inside}, not {file.format}",
+                hint=f"let its name end in `{ending}`" if not inside else "decompress it once",
             )
 
 

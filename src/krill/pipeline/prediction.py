@@ -42,6 +42,9 @@ CHAT_BYTES = 1 << 17
 # What is parsed before it is cut fills a block by a little more.
 _USUAL_BLOCKS = 1.5
 _START_SECONDS = 0.8
+# Of a byte of text that is compressed, by what a megabyte counts beside texts that were: few may be kept.
+_COMPRESSED = 0.35
+_COMPRESSED_BYTES = 10**6
 
 
 @dataclass(slots=True)
@@ -213,11 +216,13 @@ class ExpectedInput:
 
     @property
     def rejected_bytes(self) -> int:
-        """Of documents that are dropped, compressed, if they are wanted."""
+        """Of documents that are dropped, compressed as those that are kept, if they are wanted."""
         sample = self.sample
-        if not (self.config.preprocess.rejected and sample.records):
+        if not self.config.preprocess.rejected:
             return 0
-        return int((1 - sample.documents / sample.records) * self.total("spilled_bytes"))
+        compressed = sample.spilled_bytes + _COMPRESSED * _COMPRESSED_BYTES
+        share = compressed / (sample.text_bytes + _COMPRESSED_BYTES)
+        return int(max(0, self.sizes.text_bytes - self.total("text_bytes")) * share)
 
     def seconds(self, *names: str) -> float:
         text, sample = self.sizes.text_bytes, self.sample

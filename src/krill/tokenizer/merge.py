@@ -23,9 +23,10 @@ from krill.tokenizer.word_counter import damaged_spill
 # Between two checks for Ctrl-C, whichever comes first.
 MERGES_AT_ONCE: Final = 256
 SECONDS_AT_ONCE: Final = 0.5
-# How fast words are scanned: 110 MB of them took about 0.3 s from a file in the page cache.
+# How fast words are scanned: 110 MB of them took about 0.3 s from a file in the page cache, and 20 ms in memory,
+# where 743 merges of 54 MB of Chinese took 7 s, 240 scans and four searches for the best pairs.
 _DISK_RATE: Final = 350e6
-_MEMORY_RATE: Final = 2e9
+_MEMORY_RATE: Final = 6e9
 # A merging that will take less is not worth a line.
 _SLOW_SECONDS: Final = 20
 
@@ -73,8 +74,8 @@ def _slow_notice(statistics: dict[str, Any], to_learn: int, cap_bytes: int) -> s
         return None
     where = "stay on disk" if on_disk else "leave no room for the places of pairs"
     return (
-        f"merging will be slow: the different words ({format_size(words)}) {where}, so most merges scan"
-        f" all of them, at best {max(1, int(1 / each)):,} a second; with {more:,} MB more --memory"
+        f"merging will be slow: the different words ({format_size(words)}) {where}, so many merges scan"
+        f" all of them, about {max(1, int(1 / each)):,} a second; with {more:,} MB more --memory"
         " they would not"
     )
 

@@ -24,7 +24,7 @@ from krill.budget import format_size
 from krill.corpus import Block, UnitEnd
 from krill.corpus.buffers import text_buffers
 from krill.corpus.formats import CorpusFile
-from krill.corpus.streams import CHUNK_BYTES, DecodedStream, RangeReader, refuse_wide_encodings
+from krill.corpus.streams import CHUNK_BYTES, HEAD_BYTES, DecodedStream, RangeReader, refuse_other_kinds
 from krill.errors import BudgetError
 
 # Read around a position to find a split point near it.
@@ -178,7 +178,7 @@ class TextBlock:
                 raise no_split_point(self.file, start, self.points.longest)
             text = reader.read(start, end)
         if start == 0:
-            refuse_wide_encodings(self.file, text[:4])
+            refuse_other_kinds(self.file, text[:HEAD_BYTES])
         return text
 
     def read_document(self) -> tuple[Any, Any]:
@@ -217,7 +217,7 @@ def stream_texts(file: CorpusFile, points: SplitPoints, block_bytes: int, start:
     with DecodedStream(file, start) as stream:
         while chunk := stream.read(CHUNK_BYTES):
             if stream.offset == len(chunk):
-                refuse_wide_encodings(file, chunk[:4])
+                refuse_other_kinds(file, chunk[:HEAD_BYTES])
             held += chunk
             if len(held) - searched < block_bytes:
                 continue

@@ -26,9 +26,9 @@ class Chat:
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def open(cls, file: Path, tokenizer: Tokenizer, template: str) -> Chat:
+    def open(cls, file: Path, tokenizer: Tokenizer, options: ChatOptions) -> Chat:
         """The template of the tokenizer in `file`, or another one; a ConfigError if the two don't fit."""
-        renderer = ChatRenderer.open(file, ChatOptions(chat_template=template))
+        renderer = ChatRenderer.open(file, options)
         encoder = tokenizer.encoder
         if not isinstance(encoder, NativeEncoder):
             raise ConfigError(

@@ -7,8 +7,9 @@ and the tokens themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +51,9 @@ class GenerateRequest:
     top_p: float | None = None
     chat_template: str | None = None
     """Talk to the model in this template; None continues the prompt as it is."""
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    chat_template_date: str | None = None
+    """What the template takes for today; None is today."""
 
     @property
     def sampling(self) -> Sampling:
@@ -97,7 +101,7 @@ class GenerationSummary:
         figures = asdict(self)
         request = figures.pop("request")
         if request["chat_template"] is None:
-            del request["chat_template"]
+            request = {key: value for key, value in request.items() if not key.startswith("chat_template")}
         return {**request, "model": str(request["model"]), **figures}
 
 
@@ -138,9 +142,15 @@ def _generate(
 
     if request.chat_template is None:
         return continued(_prompt_ids(tokenizer, request.prompt), (tokenizer.eos_id,))
+    from krill.chat import ChatOptions
     from krill.training.chat import Chat
 
-    chat = Chat.open(file, tokenizer, request.chat_template)
+    options = ChatOptions(
+        chat_template=request.chat_template,
+        chat_template_kwargs=request.chat_template_kwargs,
+        date=request.chat_template_date or date.today().isoformat(),
+    )
+    chat = Chat.open(file, tokenizer, options)
     for said in chain([request.prompt], then):
         summary = continued(chat.ask(said), chat.stops)
         chat.answer(summary.samples[0].text)

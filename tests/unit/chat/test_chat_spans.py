@@ -390,6 +390,20 @@ def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_i
         assert "".join(found) == f"{kept}b{kept[-10:]}"
 
 
+@pytest.mark.parametrize("name", ["gemma3", "gemma3_training"])
+def test_whitespace_between_two_contents_belongs_to_one_of_them(name: str, tmp_path: Path) -> None:
+    """The template puts an instruction before the first question, with its whitespace and without the
+    question's."""
+    renderer = open_template(tmp_path, name)
+    for space in (" ", "\n", "\n\n\n"):
+        system = {"role": "system", "content": f"{space}be brief{space}"}
+        row = {"messages": [system, user(f"{space}a{space}"), assistant("b")]}
+        found = trained_texts(renderer, row, roles_to_train=("system",))
+        assert found == [f"{space}be brief{space}"]
+        found = trained_texts(renderer, row, roles_to_train=("system", "user"))
+        assert found == [f"{space}be brief{space}", "a<end_of_turn>"]
+
+
 def test_what_a_template_writes_twice_is_trained_in_its_turn_alone(tmp_path: Path) -> None:
     source = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>"

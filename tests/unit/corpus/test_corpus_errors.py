@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -195,6 +197,71 @@ def test_wide_encodings_are_an_error_with_the_remedy(tmp_path: Path, encoding: s
     path.write_bytes("\ufeffhello".encode(encoding))
     error = _error(path, f"is encoded in {encoding[:6].upper()}, not UTF-8")
     assert (error.hint or "").startswith("iconv -f UTF-")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.dat", "a.json"])
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        ("txt.gz", "compressed with gzip"),
+        ("txt.zst", "compressed with zstd"),
+        ("txt.bz2", "compressed with bzip2"),
+        ("txt.xz", "compressed with xz"),
+        ("parquet", "a Parquet file"),
+        ("arrow", "an Arrow file"),
+        ("arrows", "an Arrow file"),
+        ("zip", "a zip archive"),
+        ("warc", "holds WARC records"),
+    ],
+)
+def test_what_is_no_text_whatever_its_name_says_is_an_error(
+    tmp_path: Path, name: str, ending: str, kind: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(_of_kind(tmp_path, ending))
+    error = _error(path, kind)
+    assert f".{ending.rpartition('.')[2].removesuffix('s')}" in (error.hint or "")
+    with pytest.raises(InputError, match=kind):  # many small ones are read by other code
+        many = tmp_path / "many"
+        many.mkdir()
+        for number in range(20):
+            (many / f"{number}.txt").write_bytes(path.read_bytes() if number == 9 else b"some text")
+        texts(many)
+
+
+def _of_kind(folder: Path, ending: str) -> bytes:
+    if ending == "zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("a.txt", "text")
+        return buffer.getvalue()
+    if ending == "warc":
+        return b"WARC/1.0\r\nWARC-Type: response\r\n\r\n"
+    if ending in ("arrow", "arrows"):
+        columns = pa.table({"text": DOCUMENTS})
+        target = pa.BufferOutputStream()
+        new = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
+        with new(target, columns.schema) as writer:
+            writer.write_table(columns)
+        return target.getvalue().to_pybytes()
+    made = folder / "made"
+    made.mkdir()
+    return write(made, ending, DOCUMENTS).read_bytes()
+
+
+def test_what_is_compressed_twice_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(gzip.compress(json_lines(DOCUMENTS))))
+    error = _error(path, "is compressed with gzip inside of gzip, not jsonl")
+    assert error.hint == "decompress it once"
+
+
+def test_text_that_begins_as_a_signature_does_is_text(tmp_path: Path) -> None:
+    for number, text in enumerate(
+        ["PAR1 is a gene", "ARROW1 flies", "PK is short", "BZh is not much", "WARC/2"]
+    ):
+        (tmp_path / f"{number}.txt").write_text(text)
+    assert texts(tmp_path) == ["PAR1 is a gene", "ARROW1 flies", "PK is short", "BZh is not much", "WARC/2"]
 
 
 def test_a_separator_of_over_a_kilobyte_is_a_config_error(tmp_path: Path) -> None:

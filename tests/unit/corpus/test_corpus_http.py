@@ -139,6 +139,16 @@ def test_a_refusal_is_told_and_not_asked_for_again(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("status", [202, 204, 300, 302, 304])
+def test_an_answer_that_is_neither_a_failure_nor_the_file_is_not_read_as_an_empty_one(
+    server: Server, status: int
+) -> None:
+    server.behave = refuse(status)
+    with pytest.raises(InputError, match=rf"answers `{status} ") as caught:
+        texts(f"{server.url}/a.jsonl")
+    assert caught.value.hint == "check the address"
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_a_server_that_goes_on_failing_is_given_up_after_five_attempts_that_are_told(
     server: Server, status: int, caplog: pytest.LogCaptureFixture

@@ -21,7 +21,9 @@ from krill.corpus.formats import COMPRESSIONS, FORMATS
 from krill.pipeline.pipeline import preprocess_needs
 from krill.pipeline.summary import NOTES, REASONS_BY_STAGES
 
-PICTURES = (ROOT / "docs" / "pictures", ROOT / "docs" / "measured")
+BESIDE_PAGES = tuple(ROOT / "docs" / name for name in ("pictures", "measured", "notebooks"))
+# Looked up, not read to the end.
+REFERENCE = ("api.md", "config.md")
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 BUDGET, PREPROCESS, SOURCES = (ROOT / "docs" / name for name in ("budget.md", "preprocess.md", "sources.md"))
 
@@ -42,9 +44,18 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert target.is_file(), f"{page.name} links to {link}"
-        inside = target in DOCS or target.parent in PICTURES
+        inside = target in DOCS or target.parent in BESIDE_PAGES
         assert page not in DOCS or inside, f"{page.name} links out of the site: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in DOCS if page.name not in REFERENCE], ids=lambda page: page.name
+)
+def test_every_page_ends_with_what_to_do_next(page: Path) -> None:
+    last = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[-1]
+    assert last.startswith(("Next\n", "Where to go\n"))
+    assert re.search(r"\]\([\w/-]+\.(md|ipynb)[#)]", last)
 
 
 def error_classes(base: type[errors.KrillError] = errors.KrillError) -> Iterator[type[errors.KrillError]]:
@@ -152,6 +163,19 @@ def test_the_site_builds_strictly_and_asks_nothing_of_the_network(tmp_path: Path
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert {page.stem for page in DOCS} <= {page.stem for page in (tmp_path / "site").glob("*.html")}
-    for page in (tmp_path / "site").glob("*.html"):
+    check_search(tmp_path / "site")
+    for page in (tmp_path / "site").glob("**/*.html"):
         loaded = re.findall(r'<(?:script|img|link)[^>]*?(?:src|href)="(https?://[^"]*)"', page.read_text())
         assert loaded == [], page.name
+
+
+def check_search(site: Path) -> None:
+    """Keys of the config and options of commands are words of the index, as they are typed."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    split = re.compile(index["config"]["separator"])
+    texts = [re.sub(r"<[^>]*>", " ", page["text"]) for page in index["docs"]]
+    words = {word for text in texts for word in split.split(text)}
+    keys = {quoted(row[0])[0] for row in table_rows(ROOT / "docs" / "config.md", "`preprocess`")}
+    assert keys > {"sequence_len", "prepared_path", "dedup"}
+    assert keys <= words
+    assert {"memory", "overwrite", "vocab"} <= words

@@ -6,7 +6,7 @@ import re
 from importlib import import_module
 from types import ModuleType
 
-from docs_pages import ROOT
+from docs_pages import PAGES, ROOT, blocks_of
 
 NAMES = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
 PACKAGES = ("krill", "krill.loading", "krill.qa", "krill.tokenizer")
@@ -35,3 +35,10 @@ def test_no_public_name_is_missing() -> None:
         for name, value in offered.items():
             described = id(value) in documented or is_older(value) or isinstance(value, ModuleType | str)
             assert described, f"{package.__name__}.{name}"
+
+
+def test_every_name_has_an_example_that_runs() -> None:
+    run = [block for page in PAGES for block in blocks_of(page) if "skip" not in block.notes]
+    examples = "\n".join(block.content for block in run if block.language == "python")
+    for path in NAMES:
+        assert re.search(rf"\b{path.rpartition('.')[2]}\b", examples), path

@@ -165,6 +165,42 @@ def test_spaces_are_read_as_marks(section: dict[str, Any], words: list[str], dra
         assert [len(piece.encode()) for piece in pieces] == plain.cut_pieces(same.encode())
 
 
+def of_indentation(draw: st.DrawFn) -> dict[str, Any]:
+    """A model of spaces that merge with each other, and of some that merge with what is beside them."""
+    lengths = st.integers(1, 5)
+    runs = draw(st.lists(st.tuples(lengths, lengths), max_size=12))
+    beside = draw(
+        st.lists(
+            st.sampled_from([("▁", "a"), ("▁", "ab"), ("▁▁", "a"), ("b", "▁"), ("b▁", "a"), ("▁b", "▁")])
+        )
+    )
+    merges = [("a", "b"), *(("▁" * left, "▁" * right) for left, right in runs), ("b", "▁"), ("▁", "b")]
+    merges = [*merges, *beside] if draw(st.booleans()) else draw(st.permutations([*merges, *beside]))
+    texts = [text for pair in merges for text in (*pair, "".join(pair))]
+    tokens = list(dict.fromkeys(["<unk>", *"▁ab\n", *texts]))
+    # Mostly without the merge by which a space belongs to the text before it.
+    if draw(st.integers(0, 3)):
+        merges = [pair for pair in merges if pair != ("b", "▁")]
+    return simple(tokens, merges, unk_token="<unk>", byte_fallback=False)
+
+
+@st.composite
+def indented(draw: st.DrawFn) -> tuple[dict[str, Any], list[str]]:
+    lines = st.tuples(st.integers(0, 70), st.sampled_from(["a", "ab", "b", "abab", "\n", "a b", "▁a"]))
+    texts = draw(st.lists(st.lists(lines, min_size=1, max_size=8), min_size=1, max_size=3))
+    return of_indentation(draw), ["".join(" " * spaces + text for spaces, text in each) for each in texts]
+
+
+@tried(400)
+@given(indented())
+def test_indentation_is_cut_off_only_where_it_keeps_apart(given: tuple[dict[str, Any], list[str]]) -> None:
+    section, texts = given
+    section["vocab"] |= {token: len(section["vocab"]) + n for n, token in enumerate(fallback_tokens("é"))}
+    model = native_model(section, byte_level=False, reads_spaces_as_marks=True)
+    expected = [by_library(section, text.replace(" ", "▁")) for text in texts]
+    assert in_texts(model, [text.encode() for text in texts]) == [found[0] for found in expected if found]
+
+
 @st.composite
 def byte_sections(draw: st.DrawFn) -> dict[str, Any]:
     """A byte-level model: tokens are any bytes, some of them parts of characters."""

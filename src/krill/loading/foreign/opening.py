@@ -35,7 +35,7 @@ from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
 from krill.storage.input_file import MOST_MANIFEST, read_input
 
 _PARQUET = (".parquet",)
-_ARROW = (".arrow", ".ipc", ".feather")
+_ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _DATATROVE = (".ds",)
 
 

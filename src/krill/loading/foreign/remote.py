@@ -33,6 +33,7 @@ from krill.storage.input_file import open_regular
 
 _CHUNK_BYTES = 1 << 20
 _RANGE_BYTES = 1 << 16
+_FILES = (".parquet", ".arrow", ".arrows", ".ipc", ".feather")
 # A file of a cache that several processes fill may be dropped between fetching and opening it.
 _TRIES = 5
 
@@ -52,7 +53,7 @@ def read_small(url: str) -> bytes | None:
 
 def names_files(url: str) -> bool:
     """Whether a URL is a file's or a glob, and not a folder's."""
-    return _is_glob(url) or PurePosixPath(url).suffix.lower() in (".parquet", ".arrow", ".ipc", ".feather")
+    return _is_glob(url) or PurePosixPath(url).suffix.lower() in _FILES
 
 
 def list_files(url: str, suffixes: tuple[str, ...]) -> list[str]:
