@@ -30,7 +30,7 @@ class Family:
     special: tuple[str, ...] = ("<s>", "</s>", "<unk>", "<pad>")
     flags: Section = field(default_factory=dict)
     """Of the model, in place of what the trainer wrote; a value of `...` takes the field away. `with`,
-    `without` and `merged` are tokens and merges."""
+    `without` are tokens, `merged` and `first` merges behind and before the others."""
     added: tuple[Section, ...] = ()
     """Tokens beside the special ones, and those of them that have other flags."""
     besides: Section = field(default_factory=dict)
@@ -56,10 +56,13 @@ def build(family: Family, texts: Sequence[str]) -> Section:
     model = json.loads(_trained(_key(family), tuple(texts)))
     flags = dict(family.flags)
     _change_tokens(model, set(flags.pop("without", ())), flags.pop("with", ()))
-    for left, right in flags.pop("merged", ()):
+    first, behind = flags.pop("first", []), flags.pop("merged", [])
+    for left, right in [*first, *behind]:
         for part in (left, right, left + right):
             model["vocab"].setdefault(part, len(model["vocab"]))
-        model["merges"].append([left, right])
+    if first or behind:
+        among = [pair for pair in model["merges"] if tuple(pair) not in first]
+        model["merges"] = [*map(list, first), *among, *map(list, behind)]
     for name, value in flags.items():
         if value is ...:
             model.pop(name, None)

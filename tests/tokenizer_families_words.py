@@ -131,6 +131,15 @@ OVER_CHARACTERS: dict[str, Family] = {
             *(token(f"<{name}>") for name in ("table", "tr", "td", "/table", "img", "strong")),
         ),
     ),
+    "gemma with runs of marks learnt first": Family(
+        "characters",
+        split_at(" ", "MergedWithPrevious"),
+        SPACES_ARE_MARKS,
+        template("<s> $A"),
+        JOINED,
+        flags={**LLAMA2, "first": [(MARK * left, MARK) for left in range(12, 0, -1)]},
+        added=(token("\n"), *(token(MARK * length) for length in range(2, 14))),
+    ),
     "internlm 2": Family(
         "characters",
         None,
@@ -174,6 +183,15 @@ OVER_CHARACTERS: dict[str, Family] = {
     ),
     "a vocabulary without bytes": Family(
         "characters", None, SPACES_ARE_MARKS, None, JOINED, flags={**LLAMA2, "without": BYTES}
+    ),
+    "nllb of characters, seamless": Family(
+        "characters",
+        metaspace(),
+        normalizers(NMT, NFKC, ONE_SPACE),
+        template("<pad> $A </s>"),
+        metaspace(),
+        flags={"unk_token": "<unk>", "fuse_unk": True, "without": BYTES},
+        added=(token("eng_Latn", "special"), token("<mask>", "lstrip", "special", "normalized")),
     ),
     "unknown tokens that are not fused": Family(
         "characters", metaspace(), None, flags={"unk_token": "<unk>", "fuse_unk": False, "without": BYTES}

@@ -59,17 +59,19 @@ void TokenFinder::build_trie(const std::vector<std::string>& tokens) {
 }
 
 void TokenFinder::collect_beginnings(const std::vector<std::string>& tokens) {
-  std::array<bool, 256> seconds{};
+  for (uint32_t edge = nodes_[0].edges_begin; edge < nodes_[0].edges_end; ++edge)
+    first_nodes_[edge_bytes_[edge]] = edge + 1;
+  std::array<bool, 256> firsts{}, seconds{};
   bool single = false;
   for (const std::string& token : tokens) {
-    begins_[static_cast<uint8_t>(token[0])] = true;
+    firsts[static_cast<uint8_t>(token[0])] = true;
     if (token.size() > 1) {
       seconds[static_cast<uint8_t>(token[1])] = true;
     } else {
       single = true;
     }
   }
-  first_ = few_of(begins_);
+  first_ = few_of(firsts);
   second_ = few_of(seconds);
   second_.any |= single;
 }
@@ -118,8 +120,9 @@ size_t TokenFinder::next_candidate(const uint8_t* text, size_t size, size_t from
   if (!first_.any)
     at = first_.count == 1   ? skip_blocks<1>(text, size, at)
          : first_.count <= 4 ? skip_blocks<4>(text, size, at)
+         : first_.count <= 6 ? skip_blocks<6>(text, size, at)
                              : skip_blocks<8>(text, size, at);
-  while (at < size && !begins_[text[at]]) ++at;
+  while (at < size && first_nodes_[text[at]] == 0) ++at;
   return at;
 }
 
@@ -131,15 +134,16 @@ const TokenFinder::Node* TokenFinder::child(const Node& node, uint8_t byte) cons
   return &nodes_[static_cast<size_t>(edge - edge_bytes_.data()) + 1];
 }
 
+// At a position where a token may begin.
 bool TokenFinder::match_at(const uint8_t* text, size_t size, size_t start, Match& match) const {
-  const Node* node = &nodes_[0];
+  const Node* node = &nodes_[first_nodes_[text[start]]];
   bool found = false;
-  for (size_t at = start; at < size; ++at) {
-    node = child(*node, text[at]);
-    if (node == nullptr) break;
-    if (node->token == kNoToken) continue;
-    match = {start, at + 1, node->token};
-    found = true;
+  for (size_t at = start + 1; node != nullptr; ++at) {
+    if (node->token != kNoToken) {
+      match = {start, at, node->token};
+      found = true;
+    }
+    node = at < size ? child(*node, text[at]) : nullptr;
   }
   return found;
 }

@@ -63,7 +63,7 @@ class TokenFinder {
 
   std::vector<Node> nodes_;
   std::vector<uint8_t> edge_bytes_;  // edge i leads to node i + 1: both are numbered as they are found
-  std::array<bool, 256> begins_{};   // bytes with which a token begins
+  std::array<uint32_t, 256> first_nodes_{};  // below the root; 0 if no token begins with the byte
   FewBytes first_;
   FewBytes second_;  // `any` also if a token is a single byte
   size_t longest_ = 0;

@@ -51,6 +51,7 @@ def test_training_goes_on_from_the_weights_of_a_base_model(chat: Job) -> None:
         np.testing.assert_allclose(after[name], values, atol=1e-7)
     again = chat.run("train", "config.yaml")
     assert "nothing to do" in again.out
+    assert 'next: krill generate tuned --chat --chat-template chatml --prompt "Hello"\n' in again.out
     # Other weights of the same name are another training.
     file = chat.folder / "base" / "model.safetensors"
     content = bytearray(file.read_bytes())

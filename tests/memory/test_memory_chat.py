@@ -112,6 +112,23 @@ def test_a_text_for_each_turn_holds_what_is_predicted(fresh_krill: Any, tmp_path
     assert 0.8 <= outcome.peak / outcome.result["budget"]["predicted_peak"] <= 1.0
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_of_very_many_messages_hold_no_more_than_is_predicted(
+    fresh_krill: Any, tmp_path: Path, threads: int
+) -> None:
+    """As Python's objects, a message of a word takes many times its bytes."""
+    messages = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}] * 50_000
+    source = tmp_path / "rows.jsonl"
+    source.write_text((json.dumps({"messages": messages}) + "\n") * 2)
+    more = {"max_document_bytes": "16MB", "sequence_len": 4_000_000, "dedup": "none"}
+    config = write_config(tmp_path, source, "chatml", **more)
+    outcome = fresh_krill(
+        "preprocess", config, "--memory", "1200MB", "--threads", threads, "--json", "--quiet"
+    )
+    assert outcome.code == 0, outcome.err
+    assert 0.8 <= outcome.peak / outcome.result["budget"]["predicted_peak"] <= 1.0
+
+
 @pytest.mark.parametrize("template", ["chatml", "plain"])
 def test_an_estimate_is_what_the_run_then_takes(
     fresh_krill: Any, chats: list[Path], tmp_path: Path, template: str

@@ -36,7 +36,7 @@ _SAMPLES_PER_TRIM = 4
 RESERVE = 4 * 10**6
 # Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own,
 # about as much as is mapped again at once. Since Linux 6.18 that is more where files of libraries were just
-# written: they lie in the page cache in larger pieces, and are mapped by the piece. A run then maps twice of
+# written: they lie in the page cache in larger pieces, and are mapped by the piece. A run then maps thrice
 # what is above.
 CODE_IN_USE = 8 * 10**6
 _MAPPED_AT_ONCE = 7 * 10**6
@@ -237,7 +237,7 @@ class Meter:
 
         _native.trim(code=True)
         above = max(0, (_status("RssFile") or 0) - _MAPPED_AT_ONCE)
-        return self.used + CODE_IN_USE + 2 * above
+        return self.used + CODE_IN_USE + 3 * above
 
     def guard(self, error: BudgetError | None = None) -> None:
         """End the process with `error` before it goes beyond the limit; in a command, and once."""

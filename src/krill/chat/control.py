@@ -52,7 +52,7 @@ class ControlTokens:
     levels: Mapping[str, int]
     ids: Mapping[str, int]
     looked_for: tuple[str, ...]
-    """What the template looks for in an assistant's text, and writes itself."""
+    """What the template looks for in an assistant's content, and writes itself."""
     cuts: tuple[str, ...] = ()
     """Where the template may cut a text."""
 
@@ -251,7 +251,9 @@ class GuardFinder:
             if key in NAMES:
                 self._check_name(value)
                 return value
-            return self._own_text(value) if own else _replace(value, self._others)
+            if not own:
+                return _replace(value, self._others)
+            return self._own_text(value) if key == "content" else _replace(value, self._own)
         if isinstance(value, Mapping):
             for name in value:
                 self._check_name(name)

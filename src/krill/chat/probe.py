@@ -91,7 +91,8 @@ def _adapt_calls(renderer: ChatRenderer, template: TemplateUse) -> None:
         except ChatDrop:
             continue
         if "{'" not in text:  # a dictionary as Python writes it
-            template.writes_calls = "look_up" in text and "Paris" in text
+            # Kimi K2's writes the id of a call, in which its name is, and not the name.
+            template.writes_calls = "Paris" in text and ("look_up" in text or "call00000" in text)
             template.writes_results = "a result" in text
             return
     template.wants_argument_text = False

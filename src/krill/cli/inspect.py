@@ -120,10 +120,12 @@ def _print_samples(console: Console, parts: Sequence[TokenFacts | None], text: T
     from krill.cli.screen import plain
     from krill.dataset.inspection import SampleChats
 
-    for row in [row for part in parts if part is not None for row in part.samples]:
-        whole = "full" if len(row.input_ids) == sum(row.seq_lengths) else "WRONG LENGTH"
+    for part, row in [(each, row) for each in parts if each is not None for row in each.samples]:
+        size = len(row.input_ids)
+        full = ", full" if size == part.sequence_len else ""
+        state = full if size == sum(row.seq_lengths) else ", WRONG LENGTH"
         lengths = _first_values(row.seq_lengths)
-        console.print(f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {lengths}")
+        console.print(f"\nrow {row.row:,}: {size:,} tokens{state}, documents of {lengths}")
         if isinstance(row, SampleChats) and row.pieces is not None:
             _print_conversations(console, row.pieces)
             continue

@@ -218,8 +218,17 @@ def train(
         display,
         lambda: _rows(facts),
         made="by the same config and data",
-        then=f'krill generate {shlex.quote(str(facts["output"]))} --prompt "Once upon a time"',
+        then=_next(loaded, str(facts["output"])),
     )
+
+
+def _next(config: KrillConfig, output: str) -> str:
+    command = f"krill generate {shlex.quote(output)}"
+    if not config.is_chat:
+        return f'{command} --prompt "Once upon a time"'
+    template = config.chat_template
+    other = "" if template == "tokenizer_default" else f" --chat-template {shlex.quote(template)}"
+    return f'{command} --chat{other} --prompt "Hello"'
 
 
 def _rows(facts: Mapping[str, Any]) -> list[Row]:

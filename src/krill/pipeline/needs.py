@@ -64,6 +64,8 @@ RENDERING: Final = "conversations being rendered"
 RENDERED_PER_BYTE: Final = 16
 PARSED_PER_BYTE: Final = 8
 EXPECTED_RENDERING: Final = 3 * MB
+# Of a row longer than a block, on top of that: of 4 MB of messages of a word each.
+EXPECTED_LONG_ROW: Final = 15
 # Of a byte of rendered text, half of what the block keeps between the stages: itself, and compressed.
 KEPT_PER_BYTE: Final = 0.65
 # On top of that, what is on its way to a process that renders and back.
@@ -210,6 +212,12 @@ class Sizing:
         return replace(long, together=min(long.together, max(1, usual // (2 * long.longest))))
 
     @property
+    def long_row(self) -> int:
+        """Bytes of the longest record that is known to be above a block, also if most are; 0 if none is."""
+        most = self.block // 2 if self.block > block_nbytes(self.config) * 3 // 2 else 0
+        return max(self.long.longest, most)
+
+    @property
     def in_flight(self) -> int:
         """Blocks in work: one for each thread, and the next one; of little input, few are there at once."""
         return min(self.threads + 1, max(1, -(-self.text_bytes // self.block)))
@@ -286,11 +294,13 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made, long=sizing.long)
     if sizing.config.is_chat:
         longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
+        row = EXPECTED_LONG_ROW * sizing.long_row
         expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes
+        expected += 0 if sizing.processes else row
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
         if sizing.processes:
             each = rendering_process_bytes(sizing.config) * sizing.processes
-            likely = EXPECTED_PROCESS * sizing.processes
+            likely = (EXPECTED_PROCESS + row) * sizing.processes
             steps.append(Need(PROCESSES, each, Kind.WATCHED, expected=likely))
     if sizing.sizes is not None and sizing.sizes.largest_page:
         steps += page_needs(sizing.config, threads, sizing.processes, sizing.sizes.held_for_page)

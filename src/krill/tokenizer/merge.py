@@ -23,8 +23,8 @@ from krill.tokenizer.word_counter import damaged_spill
 # Between two checks for Ctrl-C, whichever comes first.
 MERGES_AT_ONCE: Final = 256
 SECONDS_AT_ONCE: Final = 0.5
-# How fast words are scanned: 110 MB of them took about 0.3 s from a file in the page cache, and 20 ms in memory,
-# where 743 merges of 54 MB of Chinese took 7 s, 240 scans and four searches for the best pairs.
+# How fast words are scanned: 110 MB of them took about 0.3 s from a file in the page cache, and 20 ms in
+# memory, where 743 merges of 54 MB of Chinese took 7 s, 240 scans and four searches for the best pairs.
 _DISK_RATE: Final = 350e6
 _MEMORY_RATE: Final = 6e9
 # A merging that will take less is not worth a line.

@@ -185,3 +185,16 @@ def test_plain_text_is_a_rows_own(opened: dict[str, Opened]) -> None:
     rendered = renderer.render({"prompt": "a ü ", "completion": "b"}, ChatFormat())
     assert isinstance(rendered, list)
     assert [rendered[0].text[begin:end] for begin, end in rendered[0].trained] == [b"b<|stop|>"]
+
+
+def test_what_the_template_looks_for_in_contents_stays_text_in_thoughts_and_calls(tmp_path: Path) -> None:
+    (source,) = (path.read_text() for path in TRL_TEMPLATES if path.stem == "diffusion_gemma")
+    renderer = ChatRenderer.open(make_model(tmp_path, source), ChatOptions(date=DATE, rewritten_turns="last"))
+    thinks = [user("a"), assistant("b", reasoning_content="c <channel|> d")]
+    calls = [user("a"), call(city="c <channel|> d"), result("1"), assistant("b")]
+    for messages in (thinks, calls):
+        rendered = renderer.render({"messages": messages, "tools": TOOLS}, ChatFormat())
+        assert not isinstance(rendered, ChatDrop), rendered
+        (chat,) = rendered
+        at = chat.text.index(b"<channel|> d")
+        assert chat.content == ((at, at + 1, SPECIAL),)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chat_models import DATE, EOS, TRL_TEMPLATES, fix_library_date, library_tokenizer, make_model
-from chat_rows import SYSTEM, TOOLS, Row, assistant, call, result, turns, user
+from chat_rows import CALL_ID, SYSTEM, TOOLS, Row, assistant, call, result, turns, user
 from krill.chat import ChatDrop, ChatFormat, ChatOptions, ChatRenderer
 from krill.chat.forms import Conversation, read_row
 from krill.errors import ConfigError
@@ -443,6 +443,19 @@ def test_a_message_that_the_template_leaves_out_is_a_reason(tmp_path: Path) -> N
         rendered = open_template(tmp_path / name, name).render(row, ChatFormat())
         assert isinstance(rendered, ChatDrop) and rendered.reason == "message_not_rendered"
         assert "critic" in rendered.detail
+
+
+def test_a_template_may_write_the_id_of_a_call_instead_of_its_name(tmp_path: Path) -> None:
+    """As that of Kimi K2 does."""
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls %}"
+        "{{ c.id ~ ':' ~ c.function.arguments|tojson }}{% endfor %}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    renderer = ChatRenderer.open(make_model(tmp_path, source), ChatOptions())
+    row = {"messages": [user("a"), call(city="Oslo"), result("1"), assistant("b")]}
+    found = trained_texts(renderer, row)
+    assert found == [f'{CALL_ID}:{{"city": "Oslo"}}<|im_end|>', "b<|im_end|>"]
 
 
 def test_rewritten_turns_stop_a_run_that_was_not_told_what_to_do(tmp_path: Path) -> None:
