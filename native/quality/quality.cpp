@@ -66,7 +66,7 @@ size_t Quality::scratch_bytes(size_t max_document_bytes, size_t threads) const {
 }
 
 size_t Quality::expected_bytes(size_t document_bytes) const {
-  return scratch_of(document_bytes, document_bytes / 4, document_bytes / 32);
+  return scratch_of(document_bytes, document_bytes / 5, document_bytes / 32);
 }
 
 void Quality::add(const LineCounts& counts) const {

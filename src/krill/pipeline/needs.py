@@ -43,6 +43,7 @@ EXPECTED_MAPPED: Final = (0.4, 9 * MB)
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
 LEAST_SLACK: Final = 2 * MB
+FROM_LONG: Final = 2 * MB
 # S3's own file system at its first request, and an object of 150 MB being sent; then what a thread fetches.
 OBJECT_STORE: Final = 40 * MB
 FETCHED: Final = 2 * PART_BYTES
@@ -279,13 +280,14 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected=sizing.being_read + held + expected_each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
-    gaps = sizing.long.longest // 2  # which others have left, too small for it
+    # Which others have left, too small for a long document, and what many of those leave.
+    gaps = sizing.long.longest // 2 + min(FROM_LONG, sizing.long.bytes // 8)
     yield Need(
         "freed memory that is used again",
         LEAST_SLACK,
         Kind.WATCHED,
-        useful=HEAP_SLACK,
-        expected=min(HEAP_SLACK, gaps + sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
+        useful=HEAP_SLACK + FROM_LONG,
+        expected=min(HEAP_SLACK + FROM_LONG, gaps + sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
     )
     if sizing.sizes is not None:
         yield from input_needs(sizing.sizes, threads)
