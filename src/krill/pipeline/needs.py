@@ -43,6 +43,7 @@ EXPECTED_MAPPED: Final = (0.4, 9 * MB)
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
 LEAST_SLACK: Final = 2 * MB
+# What many long documents leave of it, unless they are where the file is mapped.
 FROM_LONG: Final = 2 * MB
 # S3's own file system at its first request, and an object of 150 MB being sent; then what a thread fetches.
 OBJECT_STORE: Final = 40 * MB
@@ -280,8 +281,9 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected=sizing.being_read + held + expected_each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
-    # Which others have left, too small for a long document, and what many of those leave.
-    gaps = sizing.long.longest // 2 + min(FROM_LONG, sizing.long.bytes // 8)
+    gaps = sizing.long.longest // 2  # which others have left, too small for it
+    if sizing.sizes is None or not sizing.sizes.mapped:
+        gaps += min(FROM_LONG, sizing.long.bytes // 8)
     yield Need(
         "freed memory that is used again",
         LEAST_SLACK,
