@@ -10,6 +10,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from krill.storage.run import LAYOUT, PUT_INTO_PLACE
 from krill_process import KrillProcess
 from real_text import grow_jsonl
 
+EVERYWHERE = Path(__file__).parents[1] / "interrupt_everywhere.py"
 pytest_plugins = ["job_fixtures"]
 
 SOAK = pytest.mark.soak
@@ -267,6 +270,20 @@ def test_an_interrupt_while_the_command_loads_is_no_fault(tokens, tmp_path, inte
         run.process.send_signal(interrupt)
         assert run.wait() == 130, run.output
         assert "Traceback" not in run.output
+
+
+@pytest.mark.parametrize(
+    ("stride", "where"),
+    [(4, "/krill/cli/"), (1000, "/"), pytest.param(20, "/", marks=pytest.mark.soak)],
+)
+def test_an_interrupt_at_any_line_of_loading_is_no_fault(tokens, tmp_path, stride, where):
+    job = tokens.job(tmp_path)
+    command = [sys.executable, EVERYWHERE, str(stride), where, "preprocess", "config.yaml"]
+    done = subprocess.run(
+        command, cwd=job.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800
+    )
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.split(" interrupts, 0 faults")[0].split()[-1]) > 20
 
 
 def catches(pid: int, number: int) -> bool:

@@ -25,7 +25,8 @@ class Interrupts:
     """Ctrl-C, a scheduler's SIGTERM and a terminal that is closed end a command alike: a KeyboardInterrupt,
     nothing half-written.
 
-    `raised` once there was one: a library may make another exception of it.
+    `raised` once there was one: a library may make another exception of it, or drop it, as a callback from C
+    may do; it is then raised again.
     """
 
     def __init__(self) -> None:
@@ -36,6 +37,7 @@ class Interrupts:
         for number in INTERRUPTS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._raise)
+        sys.unraisablehook = _report_dropped
 
     def ignore(self) -> None:
         """While the command cleans up and prints its result, another one must not interrupt it."""
@@ -45,16 +47,28 @@ class Interrupts:
 
     def _raise(self, signal_number: int, frame: FrameType | None) -> None:
         """Not inside an import: what libraries do to load themselves crashes on an exception, or loses it.
+        And not while an earlier one is on its way out: another must not disturb what cleans up.
 
-        That is over in a moment, and then the signal comes again.
+        Both are over in a moment, and then the signal comes again.
         """
-        if _is_importing(frame):
-            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal_number))
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        leaving = self.raised and sys.exc_info()[1] is not None
+        if leaving or _is_importing(frame):
+            self._repeat(signal_number, 0.01)
             return
-        self.ignore()
         self.raised = True
+        self._repeat(signal_number, 0.1)
         raise KeyboardInterrupt
+
+    def _repeat(self, signal_number: int, seconds: float) -> None:
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal_number))
+        signal.siginterrupt(signal.SIGALRM, False)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _report_dropped(dropped: sys.UnraisableHookArgs) -> None:
+    """An interrupt that was dropped is raised again: nothing is to be said about it."""
+    if not isinstance(dropped.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -69,15 +83,15 @@ _interrupts = Interrupts()
 
 
 def main() -> None:
-    _interrupts.install()
-    guard_process()
-    guard_streams()
     try:
+        _interrupts.install()  # from its first line on one can come
+        guard_process()
+        guard_streams()
         code = _run_verb()
+        _interrupts.ignore()  # the command has ended, and what comes now is to keep its code
     except KeyboardInterrupt:
         stop = Interrupted("interrupted: what was done is kept", hint="run the same command to continue")
         code = _fail(stop.message, stop.hint, stop.exit_code)
-    _interrupts.ignore()  # the command has ended, and what comes now is to keep its code
     _end(code)
 
 

@@ -71,6 +71,29 @@ def test_an_interrupt_that_a_library_took_for_an_error_is_one(run):
     assert outcome.err.startswith("error: interrupted: ")
 
 
+def test_an_interrupt_that_a_callback_drops_comes_again(run):
+    outcome = run("""def verb():
+    class Part:
+        def __del__(self):
+            signal.raise_signal(signal.SIGTERM)
+    Part()
+    time.sleep(40)""")
+    assert outcome.code == 130
+    assert outcome.err.startswith("error: interrupted: "), outcome.err
+
+
+def test_cleaning_up_is_interrupted_no_more(run):
+    outcome = run("""def verb():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        for _ in range(10):
+            time.sleep(0.03)
+            signal.raise_signal(signal.SIGINT)
+        print("cleaned")""")
+    assert (outcome.code, outcome.out) == (130, "cleaned\n"), outcome.err
+
+
 def test_what_went_wrong_is_told_to_its_end(run):
     outcome = run("""def verb():
     import krill.cli.screen as screen
