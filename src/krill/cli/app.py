@@ -116,8 +116,10 @@ def _run_verb() -> int:
         if sys.argv[1:] in ASKED:
             print_overview()
         else:
+            from krill import _native
             from krill.cli.commands import call
 
+            _native.configure_malloc()  # before there are threads, which would keep heaps of their own
             call()
         output = standard_output()
         output.flush()
