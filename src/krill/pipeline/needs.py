@@ -25,23 +25,28 @@ from krill.text.build import HELD_ALWAYS, step_needs
 from krill.text.user_step import Function
 
 MB: Final = 10**6
-# What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then
-# what is expected on top, at least, for each byte of text, and at the most: of Parquet, whose pages leave
-# gaps in the heap; of decoders, and of text kept for the stages after the scan. Arrow files are mapped: so
-# much for each byte, and at the most besides a row longer than a block.
+# What reading holds besides the block, at the most and usually: buffers on the way, and what the sample of
+# the input has left. Then what is expected on top, at least, for each byte of text, and at the most: of
+# Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
+# Arrow files are mapped: so much for each byte, and at the most besides a row longer than a block.
 READING: Final = 9 * MB
+USUAL_READING: Final = 4 * MB
 EACH_THREAD: Final = 3 * MB // 2
 # Of little text, less of that is expected: it grows with what a thread has read, as its heap does.
 EXPECTED_EACH_THREAD: Final = (MB * 2 // 5, 0.005)
 EXPECTED_READING: Final = {
-    Format.PARQUET: (9 * MB, 0.1, 29 * MB),
+    Format.PARQUET: (9 * MB, 0.2, 34 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
+    Format.TEXT: (0, 0.1, 5 * MB),
+    Format.CSV: (0, 0.02, 5 * MB),
+    Format.TSV: (0, 0.02, 5 * MB),
 }
-EXPECTED_DECODING: Final = (0, 0.05, 5 * MB)
-EXPECTED_MAPPED: Final = (0.4, 9 * MB)
+EXPECTED_DECODING: Final = (5 * MB, 0.1, 14 * MB)
+EXPECTED_MAPPED: Final = (0.4, 16 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
+USUAL_SLACK: Final = 7 * MB
 LEAST_SLACK: Final = 2 * MB
 # What many long documents leave of it, unless they are where the file is mapped.
 FROM_LONG: Final = 2 * MB
@@ -135,8 +140,8 @@ def sizes_of(corpus: Corpus) -> InputSizes:
 def input_needs(sizes: InputSizes, threads: int) -> Iterator[Need]:
     """What the input makes a run hold besides its blocks."""
     if sizes.held is not None:
-        # One thread has one piece of it at a time, and the gaps in the heap that the pieces before have left.
-        few = threads == 1 and sizes.held.minimum < LARGE_PIECE and sizes.held.expected is not None
+        # Two threads have one piece of it at a time, and the gaps in the heap that those before have left.
+        few = threads <= 2 and sizes.held.minimum < LARGE_PIECE and sizes.held.expected is not None
         yield replace(sizes.held, expected=4 * sizes.held.minimum // 3) if few else sizes.held
     if sizes.each_batch:
         # Those being read, and those gathered for a row group of text.
@@ -271,25 +276,26 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     reading = 0
     if sizing.sizes is not None:
         reading = max(sizing.sizes.reading, sizing.sizes.mapped)
-    held = READING + reading
+    held, usual = READING + reading, USUAL_READING + reading
     first, each_byte = EXPECTED_EACH_THREAD
     expected_each = min(EACH_THREAD, max(first, int(each_byte * sizing.text_bytes)))
     yield Need(
         "the block being read",
         sizing.largest + READING,
         useful=sizing.largest + held + EACH_THREAD * (threads - 1),
-        expected=sizing.being_read + held + expected_each * (threads - 1),
+        expected=sizing.being_read + usual + expected_each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
     gaps = sizing.long.longest // 2  # which others have left, too small for it
     if sizing.sizes is None or not sizing.sizes.mapped:
         gaps += min(FROM_LONG, sizing.long.bytes // 8)
+    left = sizing.text_bytes // 3 if sizing.config.is_chat else min(USUAL_SLACK, sizing.text_bytes // 16)
     yield Need(
         "freed memory that is used again",
         LEAST_SLACK,
         Kind.WATCHED,
         useful=HEAP_SLACK + FROM_LONG,
-        expected=min(HEAP_SLACK + FROM_LONG, gaps + sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
+        expected=min(HEAP_SLACK + FROM_LONG, gaps + left),
     )
     if sizing.sizes is not None:
         yield from input_needs(sizing.sizes, threads)

@@ -16,9 +16,10 @@ from krill.text.extractors import limits_of
 MB: Final = 10**6
 EXTRACTING: Final = "pages being extracted"
 PROCESSES: Final = "worker processes"
-# Resiliparse: 6 MB once it was loaded and had met 300 pages; the rest is for what threads leave. Trafilatura
-# with all that it imports: 36 MB, and 47 after 300 pages.
+# Resiliparse: 6 MB once it was loaded and had met 300 pages; the rest is for what threads leave, of which
+# less is expected. Trafilatura with all that it imports: 36 MB, and 47 after 300 pages.
 _RESILIPARSE: Final = 14 * MB
+_EXPECTED_RESILIPARSE: Final = 8 * MB
 _TRAFILATURA: Final = 56 * MB
 # A process with Trafilatura: 92 MB once it has met 200 pages of up to 60 kB.
 _PROGRAM: Final = 95 * MB
@@ -33,12 +34,13 @@ def page_needs(config: KrillConfig, threads: int, processes: int, seen: int) -> 
     were held for the largest page that was `seen` in a sample of the input."""
     fast = [dataset for dataset in config.datasets if not dataset.extract.holds_lock]
     slow = [dataset for dataset in config.datasets if dataset.extract.holds_lock]
-    loaded = _RESILIPARSE + (_TRAFILATURA if slow and not processes else 0)
+    trafilatura = _TRAFILATURA if slow and not processes else 0
     here = [*fast, *([] if processes else slow)]
     largest = max(map(most_held, here), default=0)
     others = (threads - 1) * min(LARGE_PAGE, max(map(most_held, fast), default=0))
-    most = loaded + largest + others
-    likely = loaded + max(_USUAL_PAGE, seen) + (threads - 1) * min(LARGE_PAGE, max(_USUAL_PAGE, seen))
+    most = _RESILIPARSE + trafilatura + largest + others
+    usual = seen if _USUAL_PAGE < seen <= LARGE_PAGE else _USUAL_PAGE
+    likely = _EXPECTED_RESILIPARSE + trafilatura + max(usual, seen) + (threads - 1) * usual
     yield Need(
         EXTRACTING,
         most,

@@ -45,6 +45,9 @@ KEYS: Final[Mapping[str, str]] = {**quality.KEYS, **language.KEYS}
 LOADING: Final = "load"
 """The stage before all others, in which models are read."""
 
+JUDGED_BYTES: Final = 8_000_000
+"""What filters that judge words are expected to hold at least, with the gaps that they leave in the heap."""
+
 LANGUAGE_MODEL: Final = "the language model"
 PATTERNS: Final = "patterns of block lists"
 URL_LISTS: Final = "lists of URLs"
@@ -129,6 +132,7 @@ def step_needs(
     if judged:
         scratch = sum(quality.scratch_bytes(group, settings.max_document_bytes, threads) for group in judged)
         expected = sum(quality.expected_scratch_bytes(group, long.longest, threads) for group in judged)
+        expected = max(expected, JUDGED_BYTES)
         needs.append(Need("quality filters", scratch, expected=expected))
     if any(isinstance(section, filters.Language) and section.model is None for section in settings.filters):
         held = 0 if made else LANGUAGE_BYTES

@@ -42,16 +42,16 @@ LEFT_BYTES: Final = 7 * MB
 ENCODING: Final = 24 * MB
 # What merging really holds: for each symbol of the different words while pairs are first counted, or less of
 # that with the tokens at the end. Measured from 0.5 to 10 million symbols, with 1,000 and 32,000 tokens.
-MERGED: Final = (15 * MB, 8.5, 7.5)
+MERGED: Final = (6 * MB, 8.5, 7.5)
 MANY_SYMBOLS: Final = 4_000_000
 # What several threads have counted lies in another order each time: 13 million symbols then took 163 to
 # 181 MB in all, and 164 of one thread.
 MERGED_OF_THREADS: Final = 8.2
-LEARNED: Final = (16 * MB, 6.0, 560)
-SAVED: Final = (17 * MB, 950)
+LEARNED: Final = (5 * MB, 6.0, 560)
+SAVED: Final = (11 * MB, 950)
 # Of little text, less of it is encoded with the finished tokenizer: so much, and so much for each byte. With
 # 3 MB of text and 32,000 tokens, saving held 43.7 to 45.1 MB above the base.
-SAVED_OF_LITTLE: Final = (9 * MB, 2.2)
+SAVED_OF_LITTLE: Final = (5 * MB, 2.2)
 
 
 def counting_needs(corpus: Corpus | None, threads: int) -> list[Need]:

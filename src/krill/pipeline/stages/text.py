@@ -36,7 +36,7 @@ WRITING: Final = "text being written"
 # Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input
 # touches of them and of the text being written: so much, and so much for each byte of text.
 PARQUET_WRITER: Final = 23 * MB
-EXPECTED_WRITER: Final = 20 * MB
+EXPECTED_WRITER: Final = 18 * MB
 EXPECTED_WRITING: Final = (9 * MB, 2.2)
 
 
