@@ -28,7 +28,7 @@ MB: Final = 10**6
 # What reading holds besides the block, at the most and usually: buffers on the way, and what the sample of
 # the input has left. Then what is expected on top, at least, for each byte of text, and at the most: of
 # Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
-# Arrow files are mapped: so much for each byte, and at the most besides a row longer than a block.
+# Arrow files are mapped: so much for each byte, and at the most; beside a row longer than a block, less.
 READING: Final = 9 * MB
 USUAL_READING: Final = 4 * MB
 EACH_THREAD: Final = 3 * MB // 2
@@ -43,6 +43,7 @@ EXPECTED_READING: Final = {
 }
 EXPECTED_DECODING: Final = (5 * MB, 0.1, 14 * MB)
 EXPECTED_MAPPED: Final = (0.4, 16 * MB)
+EXPECTED_BESIDE_LONG: Final = (0.18, 9 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
@@ -124,7 +125,8 @@ def sizes_of(corpus: Corpus) -> InputSizes:
     reading = max((min(most, least + int(rate * text_bytes)) for least, rate, most in found), default=0)
     mapped = 0
     if any(kind is Format.ARROW for kind, _ in formats):
-        mapped = min(int(EXPECTED_MAPPED[0] * text_bytes), EXPECTED_MAPPED[1]) + corpus.longest_mapped
+        rate, most = EXPECTED_BESIDE_LONG if corpus.longest_mapped else EXPECTED_MAPPED
+        mapped = min(int(rate * text_bytes), most) + corpus.longest_mapped
     return InputSizes(
         text_bytes,
         corpus.held_need(),
@@ -286,9 +288,10 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected=sizing.being_read + usual + expected_each * (threads - 1),
         remedy=SMALLER_DOCUMENTS,
     )
-    gaps = sizing.long.longest // 2  # which others have left, too small for it
+    gaps = 0
     if sizing.sizes is None or not sizing.sizes.mapped:
-        gaps += min(FROM_LONG, sizing.long.bytes // 8)
+        # Those that others have left, too small for it, and its own.
+        gaps = sizing.long.longest // 2 + min(FROM_LONG, sizing.long.bytes // 8)
     left = sizing.text_bytes // 3 if sizing.config.is_chat else min(USUAL_SLACK, sizing.text_bytes // 16)
     yield Need(
         "freed memory that is used again",
