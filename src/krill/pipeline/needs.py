@@ -37,7 +37,7 @@ EXPECTED_EACH_THREAD: Final = (MB * 2 // 5, 0.005)
 EXPECTED_READING: Final = {
     Format.PARQUET: (9 * MB, 0.2, 34 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
-    Format.TEXT: (0, 0.1, 5 * MB),
+    Format.TEXT: (0, 0.15, 8 * MB),
     Format.CSV: (0, 0.02, 5 * MB),
     Format.TSV: (0, 0.02, 5 * MB),
 }
@@ -236,13 +236,22 @@ class Sizing:
         """`Block.nbytes` of the block that is read beside those in work: a single long record is read beside
         usual ones, and beside it another."""
         if self.sizes is not None and self.sizes.long.together == 1:
-            return max(self.block, self.long.longest)
-        return max(self.block, 2 * self.long.longest)
+            read = max(self.block, self.long.longest)
+        else:
+            read = max(self.block, 2 * self.long.longest)
+        in_work = self.threads * max(self.block // 2, self.long.longest)  # of little text, that is all
+        return min(read, 2 * max(0, self.text_bytes - in_work))
 
     def blocks_in_flight(
-        self, name: str, stage: str, cost: Callable[[int], int], expected: Callable[[int], int]
+        self,
+        name: str,
+        stage: str,
+        cost: Callable[[int], int],
+        expected: Callable[[int], int],
+        waiting: Callable[[int], int] | None = None,
     ) -> Need:
-        """Blocks in work; what one holds at the most, and is expected to, follows from its `nbytes`.
+        """Blocks in work; what one holds at the most, and is expected to, follows from its `nbytes`; of long
+        ones that are done sooner than the next is read, all but one hold what one does that is `waiting`.
 
         There are as many as threads and one more, of usual blocks; of longer records so many as fit into what
         those would hold, though always one: that a few documents are long makes a run hold little more.
@@ -260,7 +269,8 @@ class Sizing:
             large = max(1, min(long.together, share // cost(size)))
             room = max(0, share - large * cost(size)) // cost(self.block)
             beside = max(0, min(small, self.threads + 1 - large, room))
-            return max(expected(self.block) * small, expected(size) * large + expected(self.block) * beside)
+            held = expected(size) + (waiting or expected)(size) * (large - 1)
+            return max(expected(self.block) * small, held + expected(self.block) * beside)
 
         return Need(
             name,

@@ -122,7 +122,9 @@ class Encode(PipelineStage):
             return held
 
         cost = chat_cost if is_chat else encode_cost
-        yield sizing.blocks_in_flight(ENCODING, "encode", cost, expected)
+        # Bytes are their own tokens.
+        waiting = (lambda nbytes: nbytes) if sizing.config.tokenizer.builtin is not None else None
+        yield sizing.blocks_in_flight(ENCODING, "encode", cost, expected, waiting)
         threads = sizing.threads
         busy = min(threads, sizing.in_flight)
         yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, threads, busy)
