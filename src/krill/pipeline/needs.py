@@ -35,13 +35,13 @@ EACH_THREAD: Final = 3 * MB // 2
 # Of little text, less of that is expected: it grows with what a thread has read, as its heap does.
 EXPECTED_EACH_THREAD: Final = (MB * 2 // 5, 0.005)
 EXPECTED_READING: Final = {
-    Format.PARQUET: (9 * MB, 0.2, 34 * MB),
+    Format.PARQUET: (9 * MB, 0.2, 27 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
     Format.TEXT: (0, 0.15, 8 * MB),
     Format.CSV: (0, 0.02, 5 * MB),
     Format.TSV: (0, 0.02, 5 * MB),
 }
-EXPECTED_DECODING: Final = (5 * MB, 0.1, 14 * MB)
+EXPECTED_DECODING: Final = (5 * MB, 0.1, 11 * MB)
 EXPECTED_MAPPED: Final = (0.4, 16 * MB)
 EXPECTED_BESIDE_LONG: Final = (0.18, 9 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
