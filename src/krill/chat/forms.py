@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import orjson
 
-from krill.chat.options import ChatDrop, ChatFormat, Form
+from krill.chat.options import OTHER_ROLES, ChatDrop, ChatFormat, Form
 from krill.errors import shown
 
 Message = dict[str, Any]
 Span = tuple[int, int]
 
 _SHAREGPT: Final = {"role": "from", "content": "value"}
-_ROLES: Final = {"human": "user", "gpt": "assistant"}
 _REASONING: Final = ("reasoning_content", "thinking", "reasoning")
 _MEDIA: Final = {"image": "image_content", "audio": "audio_content", "video": "video_content"}
 
@@ -120,7 +119,7 @@ def _messages(value: Any, format: ChatFormat) -> list[Message]:
         role = message.get("role")
         if not isinstance(role, str) or not role:
             raise ChatDrop("bad_message", f"its role is `{shown(role)}`")
-        message["role"] = roles.get(role) or _ROLES.get(role, role)
+        message["role"] = roles.get(role) or OTHER_ROLES.get(role, role)
         messages.append(message)
     return messages
 

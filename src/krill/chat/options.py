@@ -16,6 +16,8 @@ TrainOnEos = Literal["all", "turn", "last", "none"]
 RewrittenTurns = Literal["error", "last", "unroll"]
 SpecialInContent = Literal["text", "drop", "allow"]
 
+OTHER_ROLES: Final[Mapping[str, str]] = {"human": "user", "gpt": "assistant"}
+"""Names of roles that are known anyway, and how they are read."""
 TOKENIZER_DEFAULT: Final = "tokenizer_default"
 # Names of templates; with tools, the second goes before the first.
 DEFAULT: Final = "default"

@@ -85,6 +85,9 @@ FLAT_KEYS: Mapping[str, Rule] = {
     "preprocess_dedup_cache_dir": Moved(("preprocess", "dedup_cache_dir")),
     "sample_packing": Switched(("preprocess", "packing"), "bfd"),
     "excess_length_strategy": Moved(("preprocess", "overflow")),
+    "val_set_size": Moved(("preprocess", "split", "validation"), "a share, not a count"),
+    "dataset_processes": Moved(("threads",)),
+    "dataset_num_proc": Moved(("threads",)),
     "min_length": Refused(
         "it may mean tokens or characters",
         "write `preprocess.min_length` for tokens, or `preprocess.min_chars` for characters",

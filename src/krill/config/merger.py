@@ -29,6 +29,7 @@ from krill.config.aliases import (
     Rule,
     Switched,
 )
+from krill.config.axolotl import asks_nothing, remedy
 from krill.config.keys import Leaf, LeafKind, Level, known_here, leaves, resolve, suggest
 from krill.config.messages import MOST_LISTED, Path, dotted, join_faults, shown
 from krill.config.yaml_file import parse_value
@@ -124,7 +125,7 @@ class ConfigMerger:
         """One value, or a section at once, at the place that the steps name."""
         path, level, known = resolve(steps, self.level)
         if not known:
-            self._unknown.append((path, origin))
+            self._add_leaf(Leaf(path, value, LeafKind.UNKNOWN), origin)
             return
         for leaf in leaves(value, level, path):
             name = dotted((origin.name, *leaf.path[len(path) :]))
@@ -133,7 +134,8 @@ class ConfigMerger:
     def _add_leaf(self, leaf: Leaf, origin: Origin) -> None:
         rule = FLAT_KEYS.get(str(leaf.path[0])) if len(leaf.path) == 1 else None
         if leaf.kind is LeafKind.UNKNOWN:
-            self._unknown.append((leaf.path, origin))
+            if not asks_nothing(leaf.path, leaf.value):
+                self._unknown.append((leaf.path, origin))
         elif leaf.kind is not LeafKind.VALUE:
             raise _wrong_shape(leaf, origin)
         elif rule is not None:
@@ -210,6 +212,9 @@ class ConfigMerger:
         return join_faults(faults, "keys of the config are unknown")
 
     def _hint(self, path: Path, layer: Layer) -> str:
+        known_elsewhere = remedy(path)
+        if known_elsewhere is not None:
+            return known_elsewhere
         # The block's names serve as suggestions only inside it.
         keys = {
             name: below for name, below in self.level.keys.items() if name != DATATROVE or path[0] == name

@@ -192,7 +192,7 @@ class KrillConfig(Section):
             merger.add_tree(given, Layer.FILE, lambda _: "the config")
         try:
             tree = merger.finish()
-            add_chat_defaults(tree)
+            add_chat_defaults(tree, merger.place_of)
             config = handler(tree)
         except ValidationError as error:
             raise as_config_error(error, merger.place_of) from None
