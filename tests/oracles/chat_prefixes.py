@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -166,7 +166,7 @@ class Reference:
         turns = list(sample.turns)
         for number in case.others():
             if since <= number < sample.messages:
-                begin, end = self._content(case, sample, number)
+                begin, end, _ = self._content(case, sample, number)
                 stop = self._all.match(sample.text, end)
                 turns.append((number, begin, stop.end() if stop else end))
         turns.sort(key=lambda turn: turn[1])
@@ -177,8 +177,12 @@ class Reference:
             keeps = case.train_on_eos in ("turn", "all") or (case.train_on_eos == "last" and at == last)
             detail = case.details[number]
             if detail is not None:
-                first, _ = self._content(case, sample, number, begin, stop[0] if stop else end)
-                spans += [(first + start, first + past) for start, past in detail]
+                first, _, write = self._content(case, sample, number, begin, stop[0] if stop else end)
+                content = case.messages[number]["content"]
+                spans += [
+                    (first + len(write(content[:start])), first + len(write(content[:past])))
+                    for start, past in detail
+                ]
             else:
                 whole = stop is None or (self._marked and keeps)
                 spans.append((begin, end if whole or stop is None else stop[0]))
@@ -190,12 +194,21 @@ class Reference:
                 spans += [place for place in places if not _touches(place, guards)]
         return spans
 
-    def _content(self, case: Case, sample: Sample, number: int, begin: int = 0, end: int = -1) -> Span:
-        """Where all of a message's content stands; its whitespace is there if the text is shorter without."""
+    def _content(
+        self, case: Case, sample: Sample, number: int, begin: int = 0, end: int = -1
+    ) -> tuple[int, int, Callable[[str], str]]:
+        """Where all of a message's content stands, and how it is written there: as it is or as JSON. Its
+        whitespace is there if the text is shorter without."""
         content = case.messages[number]["content"]
         core = content.strip()
-        places = [match.start() for match in re.finditer(re.escape(core), sample.text)] if core else []
-        places = [place for place in places if begin <= place < (end if end >= 0 else len(sample.text))]
+        past = end if end >= 0 else len(sample.text)
+        for write in (str, as_json) if core else ():
+            found = [match.start() for match in re.finditer(re.escape(write(core)), sample.text)]
+            places = [place for place in found if begin <= place < past]
+            if places:
+                break
+        else:
+            places = []
         if len(places) != 1:
             raise Unknown("content")
 
@@ -205,12 +218,17 @@ class Reference:
             return len(sample.text) - len(self.render(case, messages))
 
         before, after = shorter(content.lstrip()), shorter(content.rstrip())
-        if case.details[number] is not None and (before, after) != (
-            len(content) - len(content.lstrip()),
-            len(content) - len(content.rstrip()),
-        ):
+        spaces = content[: len(content) - len(content.lstrip())], content[len(content.rstrip()) :]
+        length = len(write(core))
+        # What has nothing to escape may be JSON all the same: its whitespace shows it.
+        ways = [
+            way
+            for way in (str, as_json)
+            if way(core) == write(core) and (before, after) == tuple(len(way(space)) for space in spaces)
+        ]
+        if case.details[number] is not None and not ways:
             raise Unknown("details of whitespace that is not there")
-        return places[0] - before, places[0] + len(core) + after
+        return places[0] - before, places[0] + length + after, ways[0] if ways else write
 
     def _stop(self, text: str, begin: int, end: int, guards: Sequence[Span]) -> Span | None:
         bare = text[begin:end].rstrip()
@@ -237,7 +255,11 @@ class Reference:
             self._own if m["role"] == "assistant" else self._all
         )
         messages = [hidden(message, patterns(message)) for message in case.messages[: sample.messages]]
-        text = self.render(case, messages)
+        others = {
+            "tools": hidden(case.tools or [], self._all) or None,
+            "kwargs": hidden(case.kwargs, self._all),
+        }
+        text = self.render(replace(case, **others), messages)
         if len(text) != len(sample.text):
             raise Unknown("guards")
         places = [match.start() for match in re.finditer(_HIDDEN, text)]
@@ -249,6 +271,18 @@ class Reference:
                     raise Unknown("guards")
                 found.append(match.span())
         return found
+
+    def in_names(self, case: Case) -> bool:
+        """Whether a control token of the row stands in a name, of which a template may make anything."""
+
+        def found(value: Any, key: str = "") -> bool:
+            if isinstance(value, Mapping):
+                return any(self._all.search(name) or found(item, name) for name, item in value.items())
+            if isinstance(value, list):
+                return any(found(item, key) for item in value)
+            return isinstance(value, str) and key in _NAMES and bool(self._all.search(value))
+
+        return any(found(value) for value in (case.messages, case.tools, case.kwargs))
 
     def _encode(
         self, text: str, guards: Sequence[Span], spans: Sequence[Span]
@@ -266,6 +300,11 @@ class Reference:
         encoding = self._tokenizer.encode("".join(pieces), add_special_tokens=False)
         flags = [int(_touches((places[a][0], places[b - 1][1]), spans)) for a, b in encoding.offsets]
         return encoding.ids, [0, *flags[1:]]
+
+
+def as_json(text: str) -> str:
+    """The text as it stands between JSON's quotation marks."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _touches(place: Span, spans: Sequence[Span]) -> bool:

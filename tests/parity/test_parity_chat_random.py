@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from krill.chat import ChatDrop, ChatFormat, ChatOptions, ChatRenderer, encode_c
 from krill.errors import ConfigError
 from krill.tokenizer.native import NativeEncoder
 from krill.tokenizer.open import open_file
-from oracles.chat_prefixes import Case, Reference, Refused, Unknown
+from oracles.chat_prefixes import Case, Reference, Refused, Unknown, as_json
 
 # Of several tokens, of several characters, and what normal forms would change.
 UNICODE = [
@@ -65,11 +66,36 @@ class Rows:
         before, after = (chance.choice(["", "", "", *more, "🦐"]) for more in ((" ", "\n\n"), (" ", "\n")))
         return before + joined + after
 
+    def tools(self) -> list[Any]:
+        """Definitions of tools, in which the row's author may have written anything."""
+        chance, tools = self.chance, deepcopy(TOOLS)
+        function: Any = tools[0]["function"]
+        properties = function["parameters"]["properties"]
+        if chance.random() < 0.5:
+            function["description"] = self.text()
+        if chance.random() < 0.5:
+            properties["city"]["description"] = self.text()
+        if chance.random() < 0.3:
+            properties["unit"]["enum"].append(self.text())
+        if chance.random() < 0.2:
+            properties["city"]["default"] = self.text()
+        if chance.random() < 0.05:
+            properties[self.text()] = {"type": "string"}
+        return tools
+
+    def arguments(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"city": self.text(), "days": 3}
+        if self.chance.random() < 0.2:
+            arguments["notes"] = [self.text(), {"more": self.text()}]
+        if self.chance.random() < 0.03:
+            arguments[self.text()] = True
+        return arguments
+
     def row(self, turns: int, format: ChatFormat, *, flags: bool) -> tuple[Row, Case]:
         chance = self.chance
-        tools = chance.random() < 0.2
+        tools = self.tools() if chance.random() < 0.2 else None
         row: Row = {"messages": []}
-        case = Case([], [], [], TOOLS if tools else None, train_on_eos=format.train_on_eos)
+        case = Case([], [], [], tools, train_on_eos=format.train_on_eos)
 
         def add(role: str, content: str, given: Row | None = None, **more: Any) -> None:
             message = {"role": role, "content": content, **more}
@@ -86,7 +112,7 @@ class Rows:
         for _ in range(turns):
             add("user", self.text())
             if tools and chance.random() < 0.5:
-                arguments = {"city": self.text(), "days": 3}
+                arguments = self.arguments()
                 call = {
                     "id": CALL_ID,
                     "type": "function",
@@ -98,9 +124,12 @@ class Rows:
             thought = {"reasoning_content": f"r {self.text(own=True)}"} if chance.random() < 0.2 else {}
             add("assistant", self.text(own=True), **thought)
         if tools:
-            row["tools"] = chance.choice([TOOLS, json.dumps(TOOLS)])
+            row["tools"] = chance.choice([tools, json.dumps(tools)])
         if chance.random() < 0.15:
             case.kwargs = row["chat_template_kwargs"] = {"enable_thinking": chance.random() < 0.5}
+        if chance.random() < 0.05:
+            row["chat_template_kwargs"] = {**case.kwargs, "date_string": self.text()}
+            case.kwargs = row["chat_template_kwargs"]
         return row, case
 
     def flag(self, message: Row, case: Case, format: ChatFormat) -> None:
@@ -144,6 +173,13 @@ def random_settings(chance: random.Random, *, plain: bool) -> tuple[ChatOptions,
     return options, ChatFormat(roles_to_train=chance.choice(ROLES), train_on_eos=eos, **fields)
 
 
+def texts_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in inside for text in texts_in(item)]
+
+
 def is_explained(drop: ChatDrop, case: Case, reference: Reference) -> bool:
     """Whether a row is left out for what the reference finds, too."""
     text = reference.render(case, case.messages)
@@ -151,15 +187,15 @@ def is_explained(drop: ChatDrop, case: Case, reference: Reference) -> bool:
     if drop.reason == "message_not_rendered":
         missing = any(content not in text for content in contents)
         return missing or any("tool_calls" in message for message in case.messages)
-    if drop.reason == "detail_not_placed":  # the template has written a content as JSON
-        return any(content not in text and json.dumps(content)[1:-1] in text for content in contents)
+    if drop.reason == "control_in_name":
+        return reference.in_names(case)
     samples, left_out = reference.samples(case)
     if drop.reason == "untrained":
         return not reference.encoded(case, samples)
-    if "depends on its text" in drop.detail:  # an argument of a call is neither as it was nor JSON
+    if "depends on its text" in drop.detail:  # an argument is neither as it was nor JSON, but Python
         calls = [call["function"]["arguments"] for m in case.messages for call in m.get("tool_calls", ())]
-        cities = [call["city"].strip() for call in calls]
-        return any(city not in text and json.dumps(city, ensure_ascii=False) not in text for city in cities)
+        as_strings = [(value.strip(), f'"{as_json(value)}"') for value in texts_in(calls)]
+        return any(value not in text and string not in text for value, string in as_strings)
     if drop.reason == "turn_not_placed":
         return bool(left_out) and not any(sample.turns for sample in samples)
     return False
@@ -182,6 +218,8 @@ def check(
         found = error
     assert json.dumps(row) == before
     case.adapted = renderer.templates[0].adapted
+    if case.guards and reference.in_names(case):
+        assert isinstance(found, ChatDrop | ConfigError)
     try:
         samples, left_out = reference.samples(case)
         if isinstance(found, ConfigError):

@@ -40,8 +40,14 @@ class Owner(NamedTuple):
     begin: int
 
 
-# Of whitespace before and after a text, how many characters.
-Margin = tuple[int, int]
+class Margin(NamedTuple):
+    """Whitespace of a content at one side of its text that the template keeps: how many characters, and as
+    how many it writes them."""
+
+    kept: int = 0
+    written: int = 0
+
+
 Side = Literal["before", "after"]
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -52,12 +58,14 @@ Analyse = Callable[[Conversation, Sequence["Owner"]], list[TurnSample]]
 
 
 class Place(NamedTuple):
-    """Where the text of an owner stands in a sample, as it is or escaped."""
+    """Where the text of an owner stands in a sample, as it is or escaped so many times; `length` is that of
+    the text itself."""
 
     owner: Owner
     begin: int
     end: int
-    escaped: bool
+    escapes: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +149,8 @@ class _Skeleton:
         self.numbers: list[int] = []
         self.escapes: list[int] = []
         self.ends: list[int] = []
-        self.spaces: dict[int, Margin] = {}
-        """How much of the whitespace around values the template keeps, where that was looked at."""
+        self.spaces: dict[int, tuple[Margin, Margin]] = {}
+        """The whitespace before and after values, where that was looked at."""
         self.size = len(sample.text)
         self.whole = None if sample.whole is None else _Skeleton(TurnSample(sample.messages, sample.whole))
         at = 0
@@ -157,7 +165,7 @@ class _Skeleton:
 
     def values(self, given: Sequence[str]) -> list[str]:
         return [
-            given[number] if not escapes else _escaped(given[number], escapes)
+            escaped(given[number], escapes)
             for number, escapes in zip(self.numbers, self.escapes, strict=True)
         ]
 
@@ -177,8 +185,8 @@ class _Skeleton:
             self.literals, values, self.numbers, self.escapes, self.ends, strict=False
         ):
             at += len(literal)
-            place = Place(owners[number], at, at + len(value), escapes > 0)
-            places.append(_widened(place, self.spaces[number]) if number in self.spaces else place)
+            place = Place(owners[number], at, at + len(value), escapes, len(given[number]))
+            places.append(_widened(place, *self.spaces[number]) if number in self.spaces else place)
             at += len(value)
             shifts.append(at - end)
 
@@ -274,9 +282,13 @@ def _without_spaces(shape: Conversation, side: Side) -> tuple[Conversation, dict
     return replace(shape, messages=messages), spaces
 
 
-def _widened(place: Place, margin: Margin) -> Place:
-    owner = place.owner._replace(begin=place.owner.begin - margin[0])
-    return place._replace(owner=owner, begin=place.begin - margin[0], end=place.end + margin[1])
+def _widened(place: Place, before: Margin, after: Margin) -> Place:
+    return place._replace(
+        owner=place.owner._replace(begin=place.owner.begin - before.kept),
+        begin=place.begin - before.written,
+        end=place.end + after.written,
+        length=before.kept + place.length + after.kept,
+    )
 
 
 def _note_spaces(
@@ -288,18 +300,33 @@ def _note_spaces(
         raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
     for skeleton, other in zip(found, others, strict=True):
         # The texts that the literals go before, or stand behind.
-        beside = [*skeleton.numbers, -1] if side == BEFORE else [-1, *skeleton.numbers]
-        for number, literal, bare in zip(beside, skeleton.literals, other.literals, strict=True):
-            space, kept = spaces.get(number, ""), len(literal) - len(bare)
-            if side == BEFORE:
-                whole = bare + space[len(space) - kept :] if kept <= len(space) else ""
-            else:
-                whole = space[:kept] + bare
-            if kept < 0 or whole != literal:
-                raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
+        beside = [*zip(skeleton.numbers, skeleton.escapes, strict=True)]
+        beside = [*beside, (-1, 0)] if side == BEFORE else [(-1, 0), *beside]
+        for (number, times), literal, bare in zip(beside, skeleton.literals, other.literals, strict=True):
+            margin = _margin(literal, bare, spaces.get(number, ""), times, side)
             if number in spaces:
-                before, after = skeleton.spaces.get(number, (0, 0))
-                skeleton.spaces[number] = (kept, after) if side == BEFORE else (before, kept)
+                before, after = skeleton.spaces.get(number, (Margin(), Margin()))
+                skeleton.spaces[number] = (margin, after) if side == BEFORE else (before, margin)
+
+
+def _margin(literal: str, bare: str, space: str, escapes: int, side: Side) -> Margin:
+    """How much of the whitespace beside a text stands in the literal, which is else the bare one."""
+    more = len(literal) - len(bare)
+    written = literal[len(bare) :] if side == BEFORE else literal[: max(0, more)]
+    try:
+        kept = written
+        for _ in range(escapes):
+            kept = json.loads(f'"{kept}"')
+    except ValueError:
+        raise ChatDrop("turn_not_placed", _BY_WHITESPACE) from None
+    whole = bare + escaped(kept, escapes) if side == BEFORE else escaped(kept, escapes) + bare
+    if (
+        more < 0
+        or whole != literal
+        or not (space.endswith(kept) if side == BEFORE else space.startswith(kept))
+    ):
+        raise ChatDrop("turn_not_placed", _BY_WHITESPACE)
+    return Margin(len(kept), len(written))
 
 
 def marked_turns(
@@ -366,7 +393,8 @@ def _cost(key: bytes, skeletons: Sequence[_Skeleton]) -> int:
     )
 
 
-def _escaped(text: str, times: int) -> str:
+def escaped(text: str, times: int) -> str:
+    """The text as JSON, so many times, without quotation marks around it."""
     for _ in range(times):
         text = json.dumps(text, ensure_ascii=False)[1:-1]
     return text

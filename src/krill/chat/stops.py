@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from krill.chat.control import ControlTokens, Guard
 from krill.chat.forms import Conversation, Span
 from krill.chat.options import ChatDrop, ChatFormat
-from krill.chat.skeleton import Place, PlacedSample
+from krill.chat.skeleton import Place, PlacedSample, escaped
 from krill.chat.spans import Turn
 
 
@@ -89,23 +89,41 @@ def _detail_spans(sample: PlacedSample, turn: Turn, content: str, detail: Sequen
     """Characters of a content, where they stand in the sample."""
     if sample.places is None:
         raise ChatDrop("detail_not_placed")
-    text, spans = sample.text, []
+    spans: list[Span] = []
     for place in sample.places:
         if place.owner.message != turn.message or place.owner.key != "content":
             continue
         if not turn.begin <= place.begin < turn.end:
             continue  # the template writes it elsewhere, too
-        if place.escaped:
-            raise ChatDrop("detail_not_placed")
-        shift, first = place.begin - place.owner.begin, place.owner.begin
-        past = first + place.end - place.begin
-        # Whitespace at the ends of a content is not a part of the place, and there if the template kept it.
-        while first > 0 and turn.begin < first + shift and content[first - 1] == text[first + shift - 1]:
-            first -= 1
-        while past < len(content) and past + shift < turn.end and content[past] == text[past + shift]:
-            past += 1
-        spans += [(max(begin, first) + shift, min(end, past) + shift) for begin, end in detail]
+        spans += _detail_at(place, sample.text, turn, content, detail)
     return spans
+
+
+def _detail_at(place: Place, text: str, turn: Turn, content: str, detail: Sequence[Span]) -> Iterable[Span]:
+    """Where a content's text stands, and the whitespace around it if the template kept it: that is no part of
+    the place."""
+    first, past = place.owner.begin, place.owner.begin + place.length
+    begin, end = place.begin, place.end
+    while first > 0:
+        before = escaped(content[first - 1], place.escapes)
+        if begin - len(before) < turn.begin or not text.startswith(before, begin - len(before)):
+            break
+        first, begin = first - 1, begin - len(before)
+    while past < len(content):
+        after = escaped(content[past], place.escapes)
+        if end + len(after) > turn.end or not text.startswith(after, end):
+            break
+        past, end = past + 1, end + len(after)
+    for start, stop in _merged((max(start, first), min(stop, past)) for start, stop in detail):
+        begin += _width(content, first, start, place.escapes)
+        end = begin + _width(content, start, stop, place.escapes)
+        yield begin, end
+        first, begin = stop, end
+
+
+def _width(content: str, start: int, stop: int, escapes: int) -> int:
+    """How long a part of a content is as it is written."""
+    return len(escaped(content[start:stop], escapes)) if escapes else stop - start
 
 
 def _occurrences(text: str, part: str) -> Iterable[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,10 @@ def pieces_of(renderer: ChatRenderer, row: Row, format: ChatFormat | None = None
         found += [(chat.text[at:begin].decode(), False), (chat.text[begin:end].decode(), True)]
         at = end
     return [piece for piece in [*found, (chat.text[at:].decode(), False)] if piece[0]]
+
+
+def text_of(renderer: ChatRenderer, row: Row) -> str:
+    return "".join(text for text, _ in pieces_of(renderer, row))
 
 
 def joined(pieces: Pieces) -> list[tuple[str, bool]]:
@@ -388,6 +393,32 @@ def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_i
         renderer = open_template(tmp_path / name, name)
         found = trained_texts(renderer, row, message_field_training_detail="detail")
         assert "".join(found) == f"{kept}b{kept[-10:]}"
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        ("21 C", "21 C"),
+        ('{"C": 21}', '{\\"C\\": 21}'),
+        ("\n\n21 C \n", "\\n\\n21 C \\n"),
+        ('"\\\n"', '\\"\\\\\\n\\"'),
+    ],
+)
+def test_a_tool_result_that_the_template_writes_as_json_is_trained_as_it_stands_there(
+    content: str, written: str, tmp_path: Path
+) -> None:
+    renderer = open_template(tmp_path, "gptoss", rewritten_turns="last")
+    messages = [user("Weather?"), call(city="Oslo"), result(content), assistant("so")]
+    row = {"messages": messages, "tools": TOOLS}
+    assert f'"{written}"' in text_of(renderer, row)
+    assert trained_texts(renderer, row, roles_to_train=("tool",)) == [written]
+    for at, letter in enumerate(content):
+        detail = [{"begin_offset": at, "end_offset": at, "train": True}]
+        row["messages"][2] = {**result(content), "detail": detail}
+        found = trained_texts(
+            renderer, row, roles_to_train=(), train_on_eos="none", message_field_training_detail="detail"
+        )
+        assert found == [json.dumps(letter)[1:-1]]
 
 
 @pytest.mark.parametrize("name", ["gemma3", "gemma3_training"])
