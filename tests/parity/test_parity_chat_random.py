@@ -195,7 +195,9 @@ def is_explained(drop: ChatDrop, case: Case, reference: Reference) -> bool:
     if "depends on its text" in drop.detail:  # an argument is neither as it was nor JSON, but Python
         calls = [call["function"]["arguments"] for m in case.messages for call in m.get("tool_calls", ())]
         as_strings = [(value.strip(), f'"{as_json(value)}"') for value in texts_in(calls)]
-        return any(value not in text and string not in text for value, string in as_strings)
+        lists = [value for call in calls for value in call.values() if isinstance(value, list)]
+        of_python = any(str(value) in text for value in lists)
+        return of_python or any(value not in text and string not in text for value, string in as_strings)
     if drop.reason == "turn_not_placed":
         return bool(left_out) and not any(sample.turns for sample in samples)
     return False

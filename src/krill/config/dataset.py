@@ -88,11 +88,15 @@ class DatasetConfig(Section):
     roles: Annotated[dict[Text, NamesOrOne], BeforeValidator(_as_lists)] = key(
         {}, "Other names of roles, such as `{user: [human], assistant: [gpt]}`, which are known anyway."
     )
-    roles_to_train: NamesOrOne = key(("assistant",), "Roles whose turns are learned.")
+    roles_to_train: NamesOrOne = key(
+        ("assistant",),
+        "Roles whose turns are learned; of others than `assistant`, the content and the stop token right "
+        "behind it.",
+    )
     train_on_eos: Literal["all", "turn", "last", "none"] = key(
         "turn",
-        "Which stop tokens are learned: `turn` those of learned turns, `last` the last of these, `all` those "
-        "of every turn, `none`.",
+        "Which stop tokens are learned: `turn` those of learned turns, `last` the last of these, `all` these "
+        "tokens wherever the template writes them, `none`.",
     )
     drop_system_message: bool = key(False, "Leave out system messages.")
     message_field_training: Text | None = key(

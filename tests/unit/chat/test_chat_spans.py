@@ -381,6 +381,31 @@ def test_other_roles_are_trained_where_the_config_says(tmp_path: Path) -> None:
         assert trained_texts(renderer, unanswered, roles_to_train=("user",)) == ["a<|eot_id|>"]
 
 
+@pytest.mark.parametrize(
+    ("train_on_eos", "expected"),
+    [
+        ("turn", ["u<|im_end|>", "a<|im_end|>", "v<|im_end|>", "b<|im_end|>"]),
+        ("last", ["u", "a", "v", "b<|im_end|>"]),
+        ("none", ["u", "a", "v", "b"]),
+        ("all", ["<|im_end|>", "u<|im_end|>", "a<|im_end|>", "v<|im_end|>", "b<|im_end|>"]),
+    ],
+)
+def test_users_and_assistants_are_trained_without_their_headers(
+    train_on_eos: str, expected: list[str], tmp_path: Path
+) -> None:
+    renderer = open_template(tmp_path, "qwen2_5")
+    row = {"messages": [SYSTEM, user("u"), assistant("a"), user("v"), assistant("b")]}
+    found = trained_texts(renderer, row, roles_to_train=("user", "assistant"), train_on_eos=train_on_eos)
+    assert found == expected
+
+
+def test_a_users_turn_that_ends_with_the_next_header_is_trained_with_that(tmp_path: Path) -> None:
+    renderer = open_template(tmp_path, "glm4moe_training")
+    row = {"messages": [user("u"), assistant("a")]}
+    assert trained_texts(renderer, row, roles_to_train=("user",)) == ["u<|assistant|>"]
+    assert trained_texts(renderer, row, roles_to_train=("user",), train_on_eos="none") == ["u"]
+
+
 def test_the_whitespace_of_other_roles_is_trained_as_far_as_the_template_keeps_it(tmp_path: Path) -> None:
     for name, kept in (("qwen2_5", "\n a \n<|im_end|>"), ("llama3", "a<|eot_id|>")):
         renderer = open_template(tmp_path / name, name)
