@@ -180,6 +180,22 @@ def texts_in(value: Any) -> list[str]:
     return [text for item in inside for text in texts_in(item)]
 
 
+def arguments_of(case: Case) -> list[dict[str, Any]]:
+    return [call["function"]["arguments"] for m in case.messages for call in m.get("tool_calls", ())]
+
+
+def lists_of_python(case: Case, text: str) -> bool:
+    """Whether a list in the arguments of a call is written as Python writes it."""
+    values = [value for call in arguments_of(case) for value in call.values()]
+    return any(isinstance(value, list) and str(value) in text for value in values)
+
+
+def texts_of_python(case: Case, text: str) -> bool:
+    """Whether a text in the arguments of a call is neither as it was nor JSON: it is in Python's quotes."""
+    values = texts_in(arguments_of(case))
+    return any(value.strip() not in text and f'"{as_json(value)}"' not in text for value in values)
+
+
 def is_explained(drop: ChatDrop, case: Case, reference: Reference) -> bool:
     """Whether a row is left out for what the reference finds, too."""
     text = reference.render(case, case.messages)
@@ -192,12 +208,10 @@ def is_explained(drop: ChatDrop, case: Case, reference: Reference) -> bool:
     samples, left_out = reference.samples(case)
     if drop.reason == "untrained":
         return not reference.encoded(case, samples)
-    if "depends on its text" in drop.detail:  # an argument is neither as it was nor JSON, but Python
-        calls = [call["function"]["arguments"] for m in case.messages for call in m.get("tool_calls", ())]
-        as_strings = [(value.strip(), f'"{as_json(value)}"') for value in texts_in(calls)]
-        lists = [value for call in calls for value in call.values() if isinstance(value, list)]
-        of_python = any(str(value) in text for value in lists)
-        return of_python or any(value not in text and string not in text for value, string in as_strings)
+    if drop.reason == "control_not_placed":  # Python escapes what stands for the token
+        return lists_of_python(case, text)
+    if drop.reason == "detail_not_placed" or "depends on its text" in drop.detail:
+        return lists_of_python(case, text) or texts_of_python(case, text)
     if drop.reason == "turn_not_placed":
         return bool(left_out) and not any(sample.turns for sample in samples)
     return False
