@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "bpe/pair_table.hpp"
 #include "bpe/token_list.hpp"
@@ -210,7 +211,7 @@ class Loop final : public MergeTrainer {
   // them, and as finding them costs some ten scans, it is tried ever more rarely.
   bool lose_patience() {
     if (posted_since_rebuild_ >= kPatience * 4)
-      patience_ = kPatience / 4;
+      patience_ = kPatience / 2;
     else
       patience_ = std::min(patience_ * 2, kMostPatience);
     must_post_ = true;
@@ -228,6 +229,7 @@ class Loop final : public MergeTrainer {
     };
     if (const uint32_t at = table_.find(pair)->posted_at; at != PairTable::kUnposted) {
       words_.for_each_at(PostingReader<kBlock>(postings_->data() + at), visitor);
+      dead_postings_ += postings_size(postings_->data() + at);
     } else {
       ++statistics_.scans;
       words_.for_each_match(static_cast<Symbol>(left_of(pair)), static_cast<Symbol>(right_of(pair)), visitor);
@@ -394,6 +396,9 @@ class Loop final : public MergeTrainer {
 
   // Gives the new pairs their postings, in exactly the bytes that they need.
   void post_fresh() {
+    uint64_t needed = 0;
+    for (const Fresh& fresh : fresh_) needed += fresh.bytes;
+    if (needed > shares_.postings - postings_used_ && dead_postings_ >= shares_.postings / 8) close_gaps();
     for (const uint32_t symbol : touched_) {
       Change& change = changes_[symbol];
       for (unsigned side : {0, 1}) change.last[side] = 0, change.bytes[side] = kNowhere;
@@ -413,8 +418,27 @@ class Loop final : public MergeTrainer {
       const unsigned side = event.key & 1;
       if (change.bytes[side] == kNowhere) continue;
       uint8_t* out = postings_->data() + change.bytes[side];
-      change.bytes[side] += static_cast<uint32_t>(write_posting<kBlock>(out, event.start - change.last[side]) - out);
+      change.bytes[side] +=
+          static_cast<uint32_t>(write_posting<kBlock>(out, event.start - change.last[side]) - out);
       change.last[side] = event.start;
+    }
+  }
+
+  // Moves postings to where those of merged pairs were.
+  void close_gaps() {
+    std::vector<std::pair<uint32_t, Pair>> lists;
+    for (const PairTable::Entry& entry : table_.entries())
+      if (entry.posted_at != PairTable::kUnposted && entry.count != 0)
+        lists.emplace_back(entry.posted_at, entry.pair);
+    std::sort(lists.begin(), lists.end());
+    postings_used_ = 0;
+    dead_postings_ = 0;
+    for (const auto& [begin, pair] : lists) {
+      const uint8_t* list = postings_->data() + begin;
+      const size_t bytes = postings_size(list);
+      std::memmove(postings_->data() + postings_used_, list, bytes);
+      table_.find(pair)->posted_at = static_cast<uint32_t>(postings_used_);
+      postings_used_ += bytes;
     }
   }
 
@@ -446,7 +470,8 @@ class Loop final : public MergeTrainer {
       if (entry.pair == PairTable::kEmpty || entry.count <= 0) continue;
       // Those that are left take as many bytes as others did, or somewhat more.
       const auto bytes = static_cast<double>(entry.density) * static_cast<double>(entry.count);
-      best.push_back({entry.pair, static_cast<uint64_t>(entry.count), static_cast<uint64_t>(bytes * 9 / 8) + 16});
+      best.push_back(
+          {entry.pair, static_cast<uint64_t>(entry.count), static_cast<uint64_t>(bytes * 9 / 8) + 16});
     }
     post_best(best);
   }
@@ -550,6 +575,7 @@ class Loop final : public MergeTrainer {
     scans_since_rebuild_ = 0;
     posted_since_rebuild_ = 0;
     postings_used_ = 0;
+    dead_postings_ = 0;
     posted_ = 0;
     if (!words_.in_memory() || shares_.postings == 0) return;
     std::sort(best.begin(), best.end(), [this](const Counted& a, const Counted& b) {
@@ -562,15 +588,18 @@ class Loop final : public MergeTrainer {
 
   // Whether at least half of the pairs chosen got theirs.
   bool fill_postings(std::vector<Counted>& best) {
+    // No more pairs than there are merges left.
+    const size_t wanted = std::min(best.size(), options_.vocab_size - tokens_.size());
     uint64_t all = 0;
-    for (const Counted& tracked : best) all += tracked.bytes;
-    const size_t most = bounded_ || all > shares_.postings ? shares_.postings / 4 * 3 : shares_.postings;
+    for (size_t at = 0; at < wanted; ++at) all += best[at].bytes;
+    const bool tight = bounded_ || all > shares_.postings;
+    const size_t most = tight ? shares_.postings / 4 * 3 : shares_.postings;
     PairTable chosen;
-    chosen.reset(best.size());
+    chosen.reset(wanted);
     PairFilter filter;
     std::vector<Filling> lists;
     postings_used_ = 0;
-    for (const Counted& tracked : best) {
+    for (const Counted& tracked : std::span(best).first(wanted)) {
       if (tracked.bytes > most - std::min(most, postings_used_)) break;
       chosen.insert(tracked.pair).posted_at = static_cast<uint32_t>(lists.size());
       filter.add(left_of(tracked.pair), right_of(tracked.pair));
@@ -584,7 +613,7 @@ class Loop final : public MergeTrainer {
       return true;
     });
     // What is new and rarer would be merged after these, when postings are found again.
-    least_posted_ = lists.empty() || lists.size() == best.size() ? 0 : best[lists.size() - 1].count;
+    least_posted_ = lists.empty() || lists.size() == wanted ? 0 : best[lists.size() - 1].count;
     posted_ = 0;
     for (size_t at = 0; at < best.size(); ++at) {
       Counted& tracked = best[at];
@@ -648,10 +677,11 @@ class Loop final : public MergeTrainer {
   std::vector<Candidate> heap_;
   std::optional<Buffer<uint8_t>> postings_;
   size_t postings_used_ = 0;
+  size_t dead_postings_ = 0;   // bytes of pairs that are merged
   uint64_t least_posted_ = 0;  // count of a new pair that is given postings
-  size_t posted_ = 0;        // pairs, when postings were found last
-  size_t posted_pairs_ = 0;  // and when pairs were counted last
-  bool bounded_ = false;  // pairs behind the bound are not tracked
+  size_t posted_ = 0;          // pairs, when postings were found last
+  size_t posted_pairs_ = 0;    // and when pairs were counted last
+  bool bounded_ = false;       // pairs behind the bound are not tracked
   bool dropped_ = false;
   uint64_t bound_count_ = 0;
   Pair bound_pair_ = 0;

@@ -1,12 +1,13 @@
 // Where a pair occurs: a rising list of positions, none of them 0, in few bytes.
 //
 // Each is written as its distance from the one before, in groups of seven bits with the lowest first; the
-// lowest bit of all says that it counts blocks, which lie at even distances in a long word. So a frequent pair
-// of text without spaces takes one byte for each place. A byte 0 ends the list.
+// lowest bit of all says that it counts blocks, which lie at even distances in a long word. So a frequent
+// pair of text without spaces takes one byte for each place. A byte 0 ends the list.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace krill::bpe {
 
@@ -31,6 +32,11 @@ uint8_t* write_posting(uint8_t* out, uint32_t distance) {
   for (; code >= 0x80; code >>= 7) *out++ = static_cast<uint8_t>(code | 0x80);
   *out++ = static_cast<uint8_t>(code);
   return out;
+}
+
+// With its end. No byte of a position is 0.
+inline size_t postings_size(const uint8_t* list) {
+  return std::strlen(reinterpret_cast<const char*>(list)) + kPostingsEnd;
 }
 
 template <uint32_t kBlock>

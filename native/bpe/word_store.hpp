@@ -132,7 +132,9 @@ class WordStore {
   // the mark at the block's end. Few one by one, then many at once, as the compiler can compare them.
   static Symbol* next_in_block(Symbol* at, Symbol left, Symbol right) {
     const auto stops = [&](const Symbol* place) {
-      return place[0] >= kLink || (place[0] == left && (place[1] == right || (place[1] == kLink && *behind_links(place + 1) == right)));
+      return place[0] >= kLink ||
+             (place[0] == left &&
+              (place[1] == right || (place[1] == kLink && *behind_links(place + 1) == right)));
     };
     for (;;) {
       for (const Symbol* stop = at + kBeyond / 2; at != stop; ++at)
@@ -141,7 +143,8 @@ class WordStore {
         unsigned found = 0;
         for (size_t i = 0; i < kBeyond / 2; ++i)
           found |= static_cast<unsigned>(at[i] >= kLink) |
-                   (static_cast<unsigned>(at[i] == left) & (static_cast<unsigned>(at[i + 1] == right) | static_cast<unsigned>(at[i + 1] == kLink)));
+                   (static_cast<unsigned>(at[i] == left) &
+                    (static_cast<unsigned>(at[i + 1] == right) | static_cast<unsigned>(at[i + 1] == kLink)));
         if (found) break;
       }
     }
