@@ -66,6 +66,7 @@ class Trainer {
     nb::dict result;
     result["symbols"] = found.symbols;
     result["rebuilds"] = found.rebuilds;
+    result["postings"] = found.postings;
     result["scans"] = found.scans;
     result["on_disk"] = found.on_disk;
     result["word_bytes"] = found.word_bytes;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "bpe/pair_table.hpp"
 #include "bpe/token_list.hpp"
@@ -28,7 +29,7 @@ constexpr size_t kBytesPerToken = 260;
 struct Shares {
   size_t words = 0;     // what the words may take
   size_t pairs = 0;     // how many may be tracked
-  size_t postings = 0;  // how many may be held
+  size_t postings = 0;  // bytes of them
   size_t events = 0;    // how many positions of new pairs one merge may gather
   size_t scratch = 0;   // pairs counted at once when the best are found again
 };
@@ -43,17 +44,36 @@ struct Candidate {
 struct Counted {
   Pair pair;
   uint64_t count;
-  uint32_t occurrences;  // in different blocks
+  uint64_t bytes;  // of its postings, if all its blocks have one
 };
 
 // What one merge changes, by the neighbour of the merged pair; all zero between merges.
 struct Change {
-  uint64_t new_left = 0;        // (x, token)
-  uint64_t new_right = 0;       // (token, x)
-  uint64_t old_left = 0;        // (x, left)
-  uint64_t old_right = 0;       // (right, x)
-  uint32_t last[2] = {0, 0};    // the last block noted for (x, token) and for (token, x)
-  uint32_t events[2] = {0, 0};  // how many blocks were noted
+  uint64_t new_left = 0;       // (x, token)
+  uint64_t new_right = 0;      // (token, x)
+  uint64_t old_left = 0;       // (x, left)
+  uint64_t old_right = 0;      // (right, x)
+  uint32_t last[2] = {0, 0};   // the last block noted for (x, token) and for (token, x)
+  uint32_t bytes[2] = {0, 0};  // of the postings of all that were noted; then where they are written
+};
+
+// Which of 2^18 cells pairs hash to: most pairs are none of a few chosen ones.
+class PairFilter {
+ public:
+  void add(uint32_t left, uint32_t right) { bits_[cell(left, right) / 64] |= bit(left, right); }
+  bool may_have(uint32_t left, uint32_t right) const {
+    return (bits_[cell(left, right) / 64] & bit(left, right)) != 0;
+  }
+
+ private:
+  static constexpr unsigned kBits = 18;
+
+  static uint32_t cell(uint32_t left, uint32_t right) {
+    return (left * 0x9e3779b1u + right * 0x85ebca77u) >> (32 - kBits);
+  }
+  static uint64_t bit(uint32_t left, uint32_t right) { return uint64_t{1} << cell(left, right) % 64; }
+
+  std::vector<uint64_t> bits_ = std::vector<uint64_t>((size_t{1} << kBits) / 64);
 };
 
 template <class Symbol>
@@ -114,7 +134,7 @@ class Loop final : public MergeTrainer {
     shares_.pairs = std::min(shares_.pairs, std::max<size_t>(words_.size(), 4));
     // Postings beyond twice the symbols could only be of words that no longer hold their pair.
     const size_t postings = std::min(rest / 5 * 2, 2 * words_.size() * sizeof(uint32_t));
-    shares_.postings = posting ? std::min<size_t>(postings / sizeof(uint32_t), 0x7fffffff) : 0;
+    shares_.postings = posting ? std::min<size_t>(postings, 0x7fffffff) : 0;
     shares_.events = posting ? std::min(rest / 10, words_.size() * sizeof(Event)) / sizeof(Event) : 0;
     shares_.scratch = std::clamp<size_t>(rest / 5 * 2 / kBytesPerScratchPair, 8, kMostScratch);
     statistics_.planned_bytes =
@@ -156,6 +176,7 @@ class Loop final : public MergeTrainer {
   bool step() {
     if (tokens_.size() >= options_.vocab_size) return finish();
     if (must_rebuild_) find_best_pairs();
+    if (must_post_) post_again();
     if (heap_.empty()) return bounded_ ? rebuild() : finish();
     const Candidate top = pop();
     const PairTable::Entry& entry = *table_.find(top.pair);
@@ -167,7 +188,10 @@ class Loop final : public MergeTrainer {
     if (!within(count, top.pair)) return rebuild();
     if (count < options_.min_frequency) return finish();
     const bool scan = entry.posted_at == PairTable::kUnposted;
-    if (scan && shares_.postings > 0 && scans_since_rebuild_ >= patience_) return lose_patience();
+    if (scan && shares_.postings > 0 && scans_since_rebuild_ >= patience_) {
+      push(count, top.pair);
+      return lose_patience();
+    }
     ++(scan ? scans_since_rebuild_ : posted_since_rebuild_);
     merge(top.pair);
     return true;
@@ -184,11 +208,14 @@ class Loop final : public MergeTrainer {
   }
 
   // Many merges had to scan: new postings may help. If the last ones hardly did, there is too little room for
-  // them, and as finding them costs some twenty scans, it is tried ever more rarely.
+  // them, and as finding them costs some ten scans, it is tried ever more rarely.
   bool lose_patience() {
-    const bool helped = posted_since_rebuild_ >= 4 * patience_;
-    patience_ = helped ? kPatience : std::min(patience_ * 2, kMostPatience);
-    return rebuild();
+    if (posted_since_rebuild_ >= kPatience * 4)
+      patience_ = kPatience / 2;
+    else
+      patience_ = std::min(patience_ * 2, kMostPatience);
+    must_post_ = true;
+    return false;
   }
 
   void merge(Pair pair) {
@@ -200,15 +227,15 @@ class Loop final : public MergeTrainer {
     const auto visitor = [&](Symbol* block, uint64_t start, uint64_t count) {
       return merge_block(block, start, count, pair, token);
     };
-    PairTable::Entry& entry = *table_.find(pair);
-    if (entry.posted_at != PairTable::kUnposted) {
-      words_.for_each_at(postings_->data() + entry.posted_at, entry.postings, visitor);
+    if (const uint32_t at = table_.find(pair)->posted_at; at != PairTable::kUnposted) {
+      words_.for_each_at(PostingReader<kBlock>(postings_->data() + at), visitor);
+      dead_postings_ += postings_size(postings_->data() + at);
     } else {
       ++statistics_.scans;
       words_.for_each_match(static_cast<Symbol>(left_of(pair)), static_cast<Symbol>(right_of(pair)), visitor);
     }
-    apply_changes(pair, token);
     table_.find(pair)->count = 0;
+    apply_changes(pair, token);
   }
 
   // Merges a pair in one block, left to right, and notes what that changes. The last one's right side may be
@@ -216,18 +243,10 @@ class Loop final : public MergeTrainer {
   bool merge_block(Symbol* block, uint64_t start, uint64_t count, Pair pair, uint32_t token) {
     const auto left = static_cast<Symbol>(left_of(pair));
     const auto right = static_cast<Symbol>(right_of(pair));
-    const auto stands_at = [&](const Symbol* at) {
-      return at[0] == left && (at[1] == right || (at[1] == kLink && *Words::behind_links(at + 1) == right));
-    };
-    Symbol* in = block;
-    while (*in < kLink && !stands_at(in)) ++in;
+    Symbol* in = Words::next_in_block(block, left, right);
     if (*in >= kLink) return false;
     Symbol* out = in;
     while (*in < kLink) {
-      if (!stands_at(in)) {
-        *out++ = *in++;
-        continue;
-      }
       if (out > block)
         joined_left(out[-1], token, start, count);
       else
@@ -242,6 +261,9 @@ class Loop final : public MergeTrainer {
         touch(next).old_right += count;
         note(next, token, 1, start, count);
       }
+      Symbol* stop = Words::next_in_block(in, left, right);
+      out = std::copy(in, stop, out);
+      in = stop;
     }
     std::fill(out, in, *in);
     return true;
@@ -278,9 +300,9 @@ class Loop final : public MergeTrainer {
     Change& change = changes_[symbol];
     (side == 0 ? change.new_left : change.new_right) += count;
     const auto place = static_cast<uint32_t>(start);
-    if (change.events[side] != 0 && change.last[side] == place) return;
+    if (change.last[side] == place) return;
+    change.bytes[side] += posting_bytes<kBlock>(place - change.last[side]);
     change.last[side] = place;
-    ++change.events[side];
     if (!noting_) return;
     if (events_.size() >= shares_.events) {
       // Too many: the new pairs go without postings, to be found by a scan.
@@ -320,7 +342,8 @@ class Loop final : public MergeTrainer {
 
   void lose(Pair pair, uint64_t count) {
     if (count == 0) return;
-    if (PairTable::Entry* entry = table_.find(pair)) entry->count -= static_cast<int64_t>(count);
+    PairTable::Entry* entry = table_.find(pair);
+    if (entry != nullptr && entry->count != 0) entry->count -= static_cast<int64_t>(count);
   }
 
   // A pair that the merge has formed.
@@ -328,30 +351,94 @@ class Loop final : public MergeTrainer {
     if (count == 0) return;
     if (!within(count, pair)) return;
     if (table_.full()) {
-      must_rebuild_ = true;
-      return;
+      drop_worst();
+      if (!within(count, pair)) return;
     }
-    table_.insert(pair).count = static_cast<int64_t>(count);
+    const uint32_t bytes = changes_[symbol].bytes[side] + kPostingsEnd;
+    PairTable::Entry& entry = table_.insert(pair);
+    entry.count = static_cast<int64_t>(count);
+    entry.density = density(bytes, count);
     push(count, pair);
-    fresh_.push_back({pair, symbol, side});
+    if (count >= least_posted_) fresh_.push_back({pair, symbol, side, bytes});
   }
 
-  // Gives the new pairs their words: postings of exactly the size that they need.
+  // Makes room in the table, whose counts are all known: keeps the best half of it, as a search for the best
+  // pairs would.
+  void drop_worst() {
+    const auto in_order = [this](const PairTable::Entry& a, const PairTable::Entry& b) {
+      return better(static_cast<uint64_t>(a.count), a.pair, static_cast<uint64_t>(b.count), b.pair);
+    };
+    std::vector<PairTable::Entry> best;
+    best.reserve(table_.used());
+    for (const PairTable::Entry& entry : table_.entries()) {
+      const auto count = static_cast<uint64_t>(entry.count);
+      if (entry.pair != PairTable::kEmpty && count != 0 && within(count, entry.pair)) best.push_back(entry);
+    }
+    const size_t most = std::max<size_t>(shares_.pairs / 2, 1);
+    if (best.size() > most) {
+      std::nth_element(best.begin(), best.begin() + static_cast<ptrdiff_t>(most) - 1, best.end(), in_order);
+      best.resize(most);
+      bounded_ = true;
+      bound_count_ = static_cast<uint64_t>(best.back().count);
+      bound_pair_ = best.back().pair;
+    }
+    table_.reset(shares_.pairs);
+    heap_.clear();
+    for (const PairTable::Entry& entry : best) {
+      table_.insert(entry.pair) = entry;
+      push(static_cast<uint64_t>(entry.count), entry.pair);
+    }
+  }
+
+  static float density(uint64_t bytes, uint64_t count) {
+    return static_cast<float>(bytes) / static_cast<float>(count);
+  }
+
+  // Gives the new pairs their postings, in exactly the bytes that they need.
   void post_fresh() {
-    for (const Event& event : events_) changes_[event.key >> 1].last[event.key & 1] = kNowhere;
+    uint64_t needed = 0;
+    for (const Fresh& fresh : fresh_) needed += fresh.bytes;
+    if (needed > shares_.postings - postings_used_ && dead_postings_ >= shares_.postings / 8) close_gaps();
+    for (const uint32_t symbol : touched_) {
+      Change& change = changes_[symbol];
+      for (unsigned side : {0, 1}) change.last[side] = 0, change.bytes[side] = kNowhere;
+    }
     for (const Fresh& fresh : fresh_) {
-      PairTable::Entry& entry = *table_.find(fresh.pair);
-      Change& change = changes_[fresh.symbol];
-      const size_t size = change.events[fresh.side];
-      if (size > shares_.postings - postings_used_) continue;
-      entry.posted_at = static_cast<uint32_t>(postings_used_);
-      entry.postings = static_cast<uint32_t>(size);
-      change.last[fresh.side] = entry.posted_at;
-      postings_used_ += size;
+      if (fresh.bytes > shares_.postings - postings_used_) continue;
+      PairTable::Entry* entry = table_.find(fresh.pair);
+      if (entry == nullptr) continue;  // dropped for a better one
+      const auto at = static_cast<uint32_t>(postings_used_);
+      entry->posted_at = at;
+      changes_[fresh.symbol].bytes[fresh.side] = at;
+      postings_used_ += fresh.bytes;
+      (*postings_)[postings_used_ - 1] = 0;
     }
     for (const Event& event : events_) {
-      uint32_t& place = changes_[event.key >> 1].last[event.key & 1];
-      if (place != kNowhere) (*postings_)[place++] = event.start;
+      Change& change = changes_[event.key >> 1];
+      const unsigned side = event.key & 1;
+      if (change.bytes[side] == kNowhere) continue;
+      uint8_t* out = postings_->data() + change.bytes[side];
+      change.bytes[side] +=
+          static_cast<uint32_t>(write_posting<kBlock>(out, event.start - change.last[side]) - out);
+      change.last[side] = event.start;
+    }
+  }
+
+  // Moves postings to where those of merged pairs were.
+  void close_gaps() {
+    std::vector<std::pair<uint32_t, Pair>> lists;
+    for (const PairTable::Entry& entry : table_.entries())
+      if (entry.posted_at != PairTable::kUnposted && entry.count != 0)
+        lists.emplace_back(entry.posted_at, entry.pair);
+    std::sort(lists.begin(), lists.end());
+    postings_used_ = 0;
+    dead_postings_ = 0;
+    for (const auto& [begin, pair] : lists) {
+      const uint8_t* list = postings_->data() + begin;
+      const size_t bytes = postings_size(list);
+      std::memmove(postings_->data() + postings_used_, list, bytes);
+      table_.find(pair)->posted_at = static_cast<uint32_t>(postings_used_);
+      postings_used_ += bytes;
     }
   }
 
@@ -360,16 +447,31 @@ class Loop final : public MergeTrainer {
   void find_best_pairs() {
     ++statistics_.rebuilds;
     must_rebuild_ = false;
-    scans_since_rebuild_ = 0;
-    posted_since_rebuild_ = 0;
     postings_.reset();
-    postings_used_ = 0;
     heap_.clear();
     table_.reset(shares_.pairs);
     std::vector<Counted> best = count_pairs();
     for (const Counted& pair : best) {
-      table_.insert(pair.pair).count = static_cast<int64_t>(pair.count);
+      PairTable::Entry& entry = table_.insert(pair.pair);
+      entry.count = static_cast<int64_t>(pair.count);
+      entry.density = density(pair.bytes, pair.count);
       push(pair.count, pair.pair);
+    }
+    post_best(best);
+    posted_pairs_ = posted_;
+  }
+
+  // New postings for the tracked pairs, whose counts are known.
+  void post_again() {
+    ++statistics_.postings;
+    std::vector<Counted> best;
+    best.reserve(table_.used());
+    for (const PairTable::Entry& entry : table_.entries()) {
+      if (entry.pair == PairTable::kEmpty || entry.count <= 0) continue;
+      // Those that are left take as many bytes as others did, or somewhat more.
+      const auto bytes = static_cast<double>(entry.density) * static_cast<double>(entry.count);
+      best.push_back(
+          {entry.pair, static_cast<uint64_t>(entry.count), static_cast<uint64_t>(bytes * 9 / 8) + 16});
     }
     post_best(best);
   }
@@ -399,30 +501,33 @@ class Loop final : public MergeTrainer {
   bool count_pass(size_t pass, std::vector<Counted>& best) {
     PairTable counts;
     counts.reset(shares_.scratch);
-    const bool complete = for_each_pair(counts, [&](Pair pair, uint64_t start, uint64_t count) {
+    const bool complete = for_each_pair(counts, nullptr, [&](Pair pair, uint64_t start, uint64_t count) {
       if (passes_ > 1 && (PairTable::hash(pair) >> 40) % passes_ != pass) return true;
       if (counts.full() && counts.find(pair) == nullptr) return false;
       PairTable::Entry& entry = counts.insert(pair);
       entry.count += static_cast<int64_t>(count);
-      if (entry.posted_at != start) {  // here the last block that holds the pair
+      // Here the last block that holds the pair.
+      const uint32_t last = entry.posted_at == PairTable::kUnposted ? 0 : entry.posted_at;
+      if (last != start) {
         entry.posted_at = static_cast<uint32_t>(start);
-        entry.postings = std::min<uint32_t>(entry.postings + 1, 0x7fffffff);
+        entry.bytes += posting_bytes<kBlock>(entry.posted_at - last);
       }
       return true;
     });
     if (!complete) return false;
     for (const PairTable::Entry& entry : counts.entries()) {
       if (entry.pair == PairTable::kEmpty || never_counted(entry.pair)) continue;
-      best.push_back({entry.pair, static_cast<uint64_t>(entry.count), entry.postings});
+      best.push_back({entry.pair, static_cast<uint64_t>(entry.count), entry.bytes + kPostingsEnd});
       if (best.size() >= shares_.pairs) keep_best(best, shares_.pairs / 2);
     }
     return true;
   }
 
-  // visit(pair, start of its block, count of its word) for every pair of every word, until it returns false.
-  // The place of a pair in the table is fetched a while before, as most of them are in no cache.
+  // visit(pair, start of its block, count of its word) for every pair of every word that the filter doesn't
+  // rule out, until it returns false. The place of a pair in the table is fetched a while before, as most of
+  // them are in no cache.
   template <class Visit>
-  bool for_each_pair(const PairTable& table, Visit&& visit) {
+  bool for_each_pair(const PairTable& table, const PairFilter* filter, Visit&& visit) {
     constexpr size_t kAhead = 16;
     struct {
       Pair pair;
@@ -437,7 +542,7 @@ class Loop final : public MergeTrainer {
       waiting = 0;
     };
     words_.for_each_pair([&](Symbol left, Symbol right, uint64_t start, uint64_t count) {
-      if (!wanted) return;
+      if (!wanted || (filter != nullptr && !filter->may_have(left, right))) return;
       ahead[waiting] = {pair_of(left, right), start, count};
       table.prefetch(ahead[waiting].pair);
       if (++waiting == kAhead) drain();
@@ -466,35 +571,88 @@ class Loop final : public MergeTrainer {
 
   // Postings for the best pairs, the best first, and room left for those to come.
   void post_best(std::vector<Counted>& best) {
+    must_post_ = false;
+    scans_since_rebuild_ = 0;
+    posted_since_rebuild_ = 0;
+    postings_used_ = 0;
+    dead_postings_ = 0;
+    posted_ = 0;
     if (!words_.in_memory() || shares_.postings == 0) return;
     std::sort(best.begin(), best.end(), [this](const Counted& a, const Counted& b) {
       return better(a.count, a.pair, b.count, b.pair);
     });
-    postings_.emplace(shares_.postings);
-    const size_t most = bounded_ ? shares_.postings / 3 * 2 : shares_.postings;
-    for (const Counted& tracked : best) {
-      if (tracked.occurrences > most - std::min(most, postings_used_)) break;
-      PairTable::Entry& entry = *table_.find(tracked.pair);
-      entry.posted_at = static_cast<uint32_t>(postings_used_);
-      postings_used_ += tracked.occurrences;
-      ++posted_pairs_;
+    if (!postings_) postings_.emplace(shares_.postings);
+    // Where most lists took more bytes than were expected, their true sizes are known now.
+    if (!fill_postings(best)) fill_postings(best);
+  }
+
+  // Whether at least half of the pairs chosen got theirs.
+  bool fill_postings(std::vector<Counted>& best) {
+    // No more pairs than there are merges left.
+    const size_t wanted = std::min(best.size(), options_.vocab_size - tokens_.size());
+    uint64_t all = 0;
+    for (size_t at = 0; at < wanted; ++at) all += best[at].bytes;
+    const bool tight = bounded_ || all > shares_.postings;
+    const size_t most = tight ? shares_.postings / 4 * 3 : shares_.postings;
+    PairTable chosen;
+    chosen.reset(wanted);
+    PairFilter filter;
+    std::vector<Filling> lists;
+    postings_used_ = 0;
+    for (const Counted& tracked : std::span(best).first(wanted)) {
+      if (tracked.bytes > most - std::min(most, postings_used_)) break;
+      chosen.insert(tracked.pair).posted_at = static_cast<uint32_t>(lists.size());
+      filter.add(left_of(tracked.pair), right_of(tracked.pair));
+      const auto at = static_cast<uint32_t>(postings_used_);
+      postings_used_ += tracked.bytes;
+      lists.push_back({at, static_cast<uint32_t>(postings_used_)});
     }
-    for_each_pair(table_, [&](Pair pair, uint64_t start, uint64_t) {
-      PairTable::Entry* entry = table_.find(pair);
-      if (entry == nullptr || entry->posted_at == PairTable::kUnposted) return true;
-      uint32_t* list = postings_->data() + entry->posted_at;
-      if (entry->postings != 0 && list[entry->postings - 1] == start) return true;
-      list[entry->postings] = static_cast<uint32_t>(start);
-      entry->postings = entry->postings + 1;
+    for_each_pair(chosen, &filter, [&](Pair pair, uint64_t start, uint64_t) {
+      const PairTable::Entry* entry = chosen.find(pair);
+      if (entry != nullptr) lists[entry->posted_at].add(postings_->data(), static_cast<uint32_t>(start));
       return true;
     });
+    // What is new and rarer would be merged after these, when postings are found again.
+    least_posted_ = lists.empty() || lists.size() == wanted ? 0 : best[lists.size() - 1].count;
+    posted_ = 0;
+    for (size_t at = 0; at < best.size(); ++at) {
+      Counted& tracked = best[at];
+      PairTable::Entry& entry = *table_.find(tracked.pair);
+      entry.posted_at = PairTable::kUnposted;
+      if (at >= lists.size()) continue;
+      tracked.bytes = lists[at].bytes + kPostingsEnd;
+      entry.density = density(tracked.bytes, tracked.count);
+      if (tracked.bytes > lists[at].end - lists[at].begin) continue;
+      (*postings_)[lists[at].begin + lists[at].bytes] = 0;
+      entry.posted_at = lists[at].begin;
+      ++posted_;
+    }
+    return 2 * posted_ >= lists.size();
   }
+
+  // Postings that are being written. Those that don't fit are counted and not kept.
+  struct Filling {
+    uint32_t begin;
+    uint32_t end;
+    uint32_t bytes = 0;
+    uint32_t last = 0;  // position
+
+    void add(uint8_t* postings, uint32_t start) {
+      if (last == start) return;
+      const uint32_t more = posting_bytes<kBlock>(start - last);
+      if (bytes + more + kPostingsEnd <= end - begin)
+        write_posting<kBlock>(postings + begin + bytes, start - last);
+      last = start;
+      bytes += more;
+    }
+  };
 
   // A pair that a merge has formed.
   struct Fresh {
     Pair pair;
     uint32_t symbol;
     unsigned side;
+    uint32_t bytes;  // of its postings
   };
 
   // A block in which a merge has formed a pair.
@@ -506,6 +664,7 @@ class Loop final : public MergeTrainer {
   using Words = WordStore<Symbol>;
   static constexpr Symbol kEnd = Words::kEnd;
   static constexpr Symbol kLink = Words::kLink;
+  static constexpr uint32_t kBlock = Words::kBlockSlots;
   static constexpr uint32_t kNowhere = 0xffffffffu;
   static constexpr size_t kPatience = 16;
   static constexpr size_t kMostPatience = 1 << 16;
@@ -516,15 +675,19 @@ class Loop final : public MergeTrainer {
   Words words_;
   PairTable table_;
   std::vector<Candidate> heap_;
-  std::optional<Buffer<uint32_t>> postings_;
+  std::optional<Buffer<uint8_t>> postings_;
   size_t postings_used_ = 0;
-  size_t posted_pairs_ = 0;
-  bool bounded_ = false;  // pairs behind the bound are not tracked
+  size_t dead_postings_ = 0;   // bytes of pairs that are merged
+  uint64_t least_posted_ = 0;  // count of a new pair that is given postings
+  size_t posted_ = 0;          // pairs, when postings were found last
+  size_t posted_pairs_ = 0;    // and when pairs were counted last
+  bool bounded_ = false;       // pairs behind the bound are not tracked
   bool dropped_ = false;
   uint64_t bound_count_ = 0;
   Pair bound_pair_ = 0;
   size_t passes_ = 1;
   bool must_rebuild_ = false;
+  bool must_post_ = false;
   size_t patience_ = kPatience;
   size_t scans_since_rebuild_ = 0;
   size_t posted_since_rebuild_ = 0;

@@ -48,6 +48,7 @@ struct Merge {
 struct MergeStatistics {
   uint64_t symbols = 0;   // held at the beginning
   uint64_t rebuilds = 0;  // passes that found the best pairs again
+  uint64_t postings = 0;  // passes that found the places of pairs again
   uint64_t scans = 0;     // merges that had to look through all words
   bool on_disk = false;
   size_t word_bytes = 0;    // memory of the words

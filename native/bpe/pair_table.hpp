@@ -1,4 +1,4 @@
-// Pairs of tokens with their counts and the position of their postings: open addressing, up to a fixed size.
+// Pairs of tokens with their counts and the place of their postings: open addressing, up to a fixed size.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,10 @@ class PairTable {
     Pair pair = kEmpty;
     int64_t count = 0;
     uint32_t posted_at = kUnposted;
-    uint32_t postings = 0;
+    union {
+      uint32_t bytes = 0;  // of its postings, while they are counted
+      float density;       // bytes of its postings for each occurrence, when they were counted last
+    };
   };
   static_assert(sizeof(Entry) == 24);
 

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bpe/postings.hpp"
 #include "bpe/records.hpp"
 #include "buffer.hpp"
 
@@ -29,6 +30,7 @@ class WordStore {
   static constexpr Symbol kEnd = std::numeric_limits<Symbol>::max();
   static constexpr Symbol kLink = kEnd - 1;  // marks are not below it
   static constexpr size_t kBlockSymbols = 64;
+  static constexpr uint32_t kBlockSlots = kBlockSymbols + 1;  // between the starts of two blocks of a word
 
   // Takes the words of two and more symbols. In memory if they fit `memory_bytes`.
   WordStore(const std::string& inventory, const std::array<int32_t, 256>& ids, size_t memory_bytes,
@@ -40,8 +42,8 @@ class WordStore {
     const size_t reading = longest_ > kReadBuffer ? longest_ : 0;
     in_memory_bytes_ = size_ * sizeof(Symbol) + reading;
     if (in_memory_bytes_ <= memory_bytes) {
-      memory_.emplace(size_);
-      std::fill_n(memory_->data(), size_, kEnd);
+      memory_.emplace(size_ + kBeyond);
+      std::fill_n(memory_->data(), memory_->size(), kEnd);
     } else {
       file_ = std::make_unique<File>(scratch, true);
       file_->truncate(0);
@@ -104,13 +106,47 @@ class WordStore {
 
   // The same for the blocks that begin at these positions, in rising order; only in memory.
   template <class Visit>
-  void for_each_at(const uint32_t* starts, size_t count, Visit&& visit) {
+  void for_each_at(PostingReader<kBlockSlots> starts, Visit&& visit) {
+    constexpr size_t kAhead = 16;
+    uint32_t ahead[kAhead];
     Symbol* data = memory_->data();
+    const auto fetch = [&](size_t at) {
+      const uint32_t start = starts.next();
+      ahead[at % kAhead] = start;
+      // 0 at the end: that place is there. A long block is in two lines or three.
+      __builtin_prefetch(data + start, 1);
+      __builtin_prefetch(data + start + kBlockSymbols / 2, 1);
+    };
+    for (size_t at = 0; at < kAhead; ++at) fetch(at);
     size_t run = 0;
-    for (size_t at = 0; at < count; ++at) {
-      if (at + 12 < count) __builtin_prefetch(data + starts[at + 12], 1);
-      run = run_from(run, starts[at]);
-      visit(data + starts[at], starts[at], runs_[run].count);
+    for (size_t at = 0;; ++at) {
+      const uint32_t start = ahead[at % kAhead];
+      if (start == 0) return;
+      fetch(at);
+      run = run_from(run, start);
+      visit(data + start, start, runs_[run].count);
+    }
+  }
+
+  // From `at` on: the first symbol `left` of a block with `right` behind it, there or in a later block; or
+  // the mark at the block's end. Few one by one, then many at once, as the compiler can compare them.
+  static Symbol* next_in_block(Symbol* at, Symbol left, Symbol right) {
+    const auto stops = [&](const Symbol* place) {
+      return place[0] >= kLink ||
+             (place[0] == left &&
+              (place[1] == right || (place[1] == kLink && *behind_links(place + 1) == right)));
+    };
+    for (;;) {
+      for (const Symbol* stop = at + kBeyond / 2; at != stop; ++at)
+        if (stops(at)) return at;
+      for (;; at += kBeyond / 2) {
+        unsigned found = 0;
+        for (size_t i = 0; i < kBeyond / 2; ++i)
+          found |= static_cast<unsigned>(at[i] >= kLink) |
+                   (static_cast<unsigned>(at[i] == left) &
+                    (static_cast<unsigned>(at[i + 1] == right) | static_cast<unsigned>(at[i + 1] == kLink)));
+        if (found) break;
+      }
     }
   }
 
@@ -257,15 +293,17 @@ class WordStore {
       visit(memory_->data() + 1, 1, size_ - 1);
       return;
     }
-    std::vector<Symbol> window(window_ + 1, kEnd);
+    // An end mark before what is read, and some behind it.
+    std::vector<Symbol> window(1 + window_ + kBeyond, kEnd);
     for (uint64_t base = 1; base < size_;) {
       Symbol* data = window.data() + 1;
-      const size_t got = read(base, data, window.size() - 1);
+      const size_t room = window.size() - 1 - kBeyond;
+      const size_t got = read(base, data, room);
       size_t whole = got;
       while (whole > 0 && data[whole - 1] != kEnd) --whole;
       if (whole == 0) {
-        if (got < window.size() - 1) throw DamagedFile("the file of words is shorter than it was");
-        window.resize(window.size() * 2);
+        if (got < room) throw DamagedFile("the file of words is shorter than it was");
+        window.assign(1 + 2 * room + kBeyond, kEnd);
         continue;
       }
       if (visit(data, base, whole)) file_->write(base * sizeof(Symbol), data, whole * sizeof(Symbol));
@@ -279,6 +317,8 @@ class WordStore {
   }
 
   static constexpr size_t kReadBuffer = 256 * 1024;
+  // So many symbols behind the last one can be read.
+  static constexpr size_t kBeyond = 32;
   // Of all symbols: no sum over pairs overflows.
   static constexpr uint64_t kMostOccurrences = uint64_t{1} << 62;
 

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from itertools import islice
 
 import orjson
@@ -15,8 +17,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import krill
 from jobs import json_lines
+from krill.threads.progress import Silent
+from krill.tokenizer.count import WordCounts
+from krill.tokenizer.merge import merge
+from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS, pre_tokenizer
 from real_text import real_texts
+from word_count_files import byte_counts, write_word_counts
 
 END = "<|endoftext|>"
 REGEX = r" ?\p{L}+(?:-\p{L}+)*|\p{N}|[^\p{L}\p{N}]"
@@ -124,3 +131,35 @@ def test_32000_merges_equal_the_peers(sample, tmp_path):
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_32000_merges_of_all_of_the_sample_equal_the_peers(whole, tmp_path, pattern, boundaries):
     assert len(check_same(whole, tmp_path, boundaries, pattern=pattern, vocab_size=32_000)["vocab"]) == 32_000
+
+
+def test_text_without_spaces_equals_the_peers_under_any_budget(tmp_path):
+    """Pages that are one word each, and caps that hold the words but few of the places of their pairs."""
+    chance = random.Random(1)
+    letters = [chr(0x4E00 + chance.randrange(20_902)) for _ in range(3000)]
+    ranks = [1 / (rank + 5) for rank in range(3000)]
+    pages = ["".join(chance.choices(letters, ranks, k=chance.randint(300, 1500))) for _ in range(120)]
+    pages += pages[::9]
+    corpus = write_corpus(tmp_path, pages)
+    options = TrainOptions(vocab_size=1000, pattern="cl100k")
+    peers = trained_by_peer(corpus, "documents", pattern="cl100k", vocab_size=1000)
+    for threads in (1, 2):
+        ours = trained_by_krill(
+            corpus, tmp_path, "documents", pattern="cl100k", vocab_size=1000, threads=threads, overwrite=True
+        )
+        assert ours["merges"] == peers["merges"]
+        assert ours["vocab"] == peers["vocab"]
+    ids = peers["vocab"]
+    expected = [(ids[left], ids[right], ids[left + right]) for left, right in peers["merges"]]
+    counts = Counter(page.encode() for page in pages)
+    file = write_word_counts(tmp_path / "word-counts", counts)
+    words = WordCounts(file, len(counts), len(pages), 1, tuple(byte_counts(counts)), 0)
+    held = 2 * sum(len(word) * 65 // 64 + 1 for word in counts)
+    ways = []
+    for share in (0.9, 1.08, 1.15, 1.3, 2, 20):
+        trained, statistics = merge(words, options, int(1000 * 260 + held * share), Silent())
+        assert trained.merges == expected
+        ways.append((statistics["on_disk"], statistics["postings"] > 0))
+    assert ways[0] == (True, False)
+    assert ways.count((False, True)) >= 2
+    assert not ways[-1][0]
