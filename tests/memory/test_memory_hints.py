@@ -189,3 +189,37 @@ def test_what_a_refusal_says_would_do_does_for_conversations(
     assert held.peak <= int(found[1]) * MB
     assert held.result["documents"]["kept"] == 150
     assert "processes_peak" not in held.result["budget"]
+
+
+def _questions(context: str, answers: int) -> str:
+    answer = {"text": ["fox"] * answers, "answer_start": [16] * answers}
+    return json.dumps({"id": "q", "question": "which animal?", "context": context, "answers": answer}) + "\n"
+
+
+SENTENCE = "the quick brown fox jumps over a lazy dog. "
+RECORDS = {"a long context": (SENTENCE * 70_000, 1), "many answers": (SENTENCE, 300_000)}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_what_a_refusal_says_would_do_does_for_questions(fresh_krill, tmp_path: Path, kind: str) -> None:
+    """At once, and not with a second refusal: also where most of the file can't be the ids of questions."""
+    write_tokenizer(tmp_path / "model")
+    (tmp_path / "questions.jsonl").write_text(_questions(*RECORDS[kind]))
+    command = [
+        "qa",
+        "prepare",
+        "questions.jsonl",
+        "--tokenizer",
+        "model",
+        "--output",
+        "out",
+        "--threads",
+        "1",
+    ]
+    refused = fresh_krill(*command, "--memory", "130MB", cwd=tmp_path)
+    assert refused.code == 4, refused.err
+    found = re.search(r"--memory (\d+)MB would do", refused.err)
+    assert found is not None, refused.err
+    held = fresh_krill(*command, "--memory", f"{found[1]}MB", "--threads", "1", cwd=tmp_path)
+    assert held.code == 0, held.err
+    assert 0.4 * int(found[1]) * MB <= held.peak <= int(found[1]) * MB
