@@ -191,6 +191,24 @@ def test_what_a_refusal_says_would_do_does_for_conversations(
     assert "processes_peak" not in held.result["budget"]
 
 
+def test_parquet_of_very_many_encoded_columns_is_refused_before_it_is_read(
+    fresh_krill, tmp_path: Path
+) -> None:
+    """Arrow has a table for the dictionary of each, which their sizes in the file don't tell."""
+    columns = {f"c{column}": [f"v{column}-{row}" for row in range(1000)] for column in range(2000)}
+    pq.write_table(pa.table({"text": _documents(1000, 500), **columns}), tmp_path / "wide.parquet")
+    config = {
+        "datasets": [{"path": "wide.parquet", **ALL}],
+        "tokenizer": {"builtin": "bytes"},
+        "preprocess": {"prepared_path": "out", **TEXT},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    refused = fresh_krill("preprocess", "config.yaml", "--threads", "2", "--memory", "256MB", cwd=tmp_path)
+    assert refused.code == 4
+    assert "the plan needs" in refused.err, refused.err
+    assert int(re.search(r"--memory (\d+)MB would do", refused.err)[1]) > 394  # what was measured
+
+
 def _questions(context: str, answers: int) -> str:
     answer = {"text": ["fox"] * answers, "answer_start": [16] * answers}
     return json.dumps({"id": "q", "question": "which animal?", "context": context, "answers": answer}) + "\n"
