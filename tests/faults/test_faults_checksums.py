@@ -20,7 +20,7 @@ from jobs import Job, check_error, document, json_lines
 from krill.corpus.fingerprint import WHOLE_BYTES
 from krill.dataset import Dataset, Manifest
 from krill.dataset.shard_file import ShardFile
-from krill.errors import InputError
+from krill.errors import ConfigError, InputError
 from krill.storage import outputs
 from krill_process import KrillProcess
 from tiny_readers import write_recall
@@ -280,3 +280,31 @@ def test_datatrove_steps_read_only_whole_files_of_krills(source, job, tmp_path):
         _, after = flip(source / "text-00000.parquet")
         with pytest.raises(InputError, match=rf"text-00000\.parquet` has the checksum {after}"):
             read()
+
+
+@pytest.mark.parametrize("form", ["datatrove", "parquet"])
+def test_an_export_is_loaded_and_verified_if_asked_for(form, source, job):
+    assert job.run("export", "earlier", "--to", form, "--output", "made", "--quiet").code == 0
+    folder = job.folder / "made"
+    with krill.load(folder) as dataset, krill.load(folder, verify=True) as verified:
+        assert len(dataset) == len(verified) > 0
+    data = next(path for path in folder.iterdir() if path.suffix in (".ds", ".parquet"))
+    _, after = flip(data)
+    with pytest.raises(InputError, match=f"{data.name}` has the checksum {after}"):
+        krill.load(folder, verify=True)
+    flip(data)
+    (folder / "more" / "a").mkdir(parents=True)
+    (folder / "more" / data.name).write_bytes(data.read_bytes())
+    with pytest.raises(ConfigError, match=r"needs checksums, and .* was not written by Krill"):
+        krill.load(folder / "more" / data.name, verify=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff"])
+def test_a_damaged_manifest_beside_a_file_is_an_error_and_not_a_file_that_nobody_wrote(content, source, job):
+    job.read_from({"path": "earlier/text-00000.parquet"})
+    job.set(dedup="none")
+    (source / "krill-run.json").write_bytes(content)
+    outcome = job.preprocess("--quiet")
+    check_error(outcome, 3, "earlier/krill-run.json` is damaged: it is not a JSON object", hint="--no-verify")
+    assert not job.output.exists()
+    assert job.preprocess("--no-verify", "--quiet").code == 0

@@ -189,3 +189,55 @@ def test_what_a_refusal_says_would_do_does_for_conversations(
     assert held.peak <= int(found[1]) * MB
     assert held.result["documents"]["kept"] == 150
     assert "processes_peak" not in held.result["budget"]
+
+
+def test_parquet_of_very_many_encoded_columns_is_refused_before_it_is_read(
+    fresh_krill, tmp_path: Path
+) -> None:
+    """Arrow has a table for the dictionary of each, which their sizes in the file don't tell."""
+    columns = {f"c{column}": [f"v{column}-{row}" for row in range(1000)] for column in range(2000)}
+    pq.write_table(pa.table({"text": _documents(1000, 500), **columns}), tmp_path / "wide.parquet")
+    config = {
+        "datasets": [{"path": "wide.parquet", **ALL}],
+        "tokenizer": {"builtin": "bytes"},
+        "preprocess": {"prepared_path": "out", **TEXT},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    refused = fresh_krill("preprocess", "config.yaml", "--threads", "2", "--memory", "256MB", cwd=tmp_path)
+    assert refused.code == 4
+    assert "the plan needs" in refused.err, refused.err
+    assert int(re.search(r"--memory (\d+)MB would do", refused.err)[1]) > 394  # what was measured
+
+
+def _questions(context: str, answers: int) -> str:
+    answer = {"text": ["fox"] * answers, "answer_start": [16] * answers}
+    return json.dumps({"id": "q", "question": "which animal?", "context": context, "answers": answer}) + "\n"
+
+
+SENTENCE = "the quick brown fox jumps over a lazy dog. "
+RECORDS = {"a long context": (SENTENCE * 70_000, 1), "many answers": (SENTENCE, 300_000)}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_what_a_refusal_says_would_do_does_for_questions(fresh_krill, tmp_path: Path, kind: str) -> None:
+    """At once, and not with a second refusal: also where most of the file can't be the ids of questions."""
+    write_tokenizer(tmp_path / "model")
+    (tmp_path / "questions.jsonl").write_text(_questions(*RECORDS[kind]))
+    command = [
+        "qa",
+        "prepare",
+        "questions.jsonl",
+        "--tokenizer",
+        "model",
+        "--output",
+        "out",
+        "--threads",
+        "1",
+    ]
+    refused = fresh_krill(*command, "--memory", "130MB", cwd=tmp_path)
+    assert refused.code == 4, refused.err
+    found = re.search(r"--memory (\d+)MB would do", refused.err)
+    assert found is not None, refused.err
+    held = fresh_krill(*command, "--memory", f"{found[1]}MB", "--threads", "1", cwd=tmp_path)
+    assert held.code == 0, held.err
+    assert 0.4 * int(found[1]) * MB <= held.peak <= int(found[1]) * MB

@@ -168,20 +168,28 @@ def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0,
     if least > limit:
         raise _refusal(minimum, needs, reserve)
     shares = []
-    wanting = [need for need in needs if need.useful > need.minimum]
     for need in needs:
-        extra = 0
-        if need in wanting:
-            # Parts of different stages never hold their bytes at once, so each stage has all that it leaves.
-            spare = limit - reserve - minimum.held(need.during)
-            rivals = sum(
-                1
-                for other in wanting
-                if "always" in (need.during, other.during) or need.during == other.during
-            )
-            extra = min(need.useful - need.minimum, spare // rivals)
-        shares.append(_share(need, need.minimum + extra))
+        # Parts of different stages never hold their bytes at once, so each stage has all that it leaves.
+        spare = limit - reserve - minimum.held(need.during)
+        rivals = [
+            other.useful - other.minimum
+            for other in needs
+            if "always" in (need.during, other.during) or need.during == other.during
+        ]
+        shares.append(_share(need, need.minimum + _extra(spare, need.useful - need.minimum, rivals)))
     return Plan(limit, base, tuple(shares), before, least)
+
+
+def _extra(spare: int, wanted: int, rivals: list[int]) -> int:
+    """An equal part of what is left, up to what is `wanted`; `rivals` want so much, the asking one among
+    them, and what one of them has no use for is for the others."""
+    wanting = sorted(want for want in rivals if want > 0)
+    for done, want in enumerate(wanting):
+        part = spare // (len(wanting) - done)
+        if part <= want or want >= wanted:
+            return max(0, min(part, wanted))
+        spare -= want
+    return 0
 
 
 def _share(need: Need, size: int) -> Share:

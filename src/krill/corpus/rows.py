@@ -159,19 +159,23 @@ def decode_dictionaries(
     They are decoded in slices of at most `limit` bytes; rows without such columns come as they are.
     """
     text = file.source.text_column
-    encoded = [
-        (index, schema.field(name).type)
+    kinds = {
+        index: pa.large_string() if name == text else schema.field(name).type
         for index, (name, kind) in enumerate(zip(rows.schema.names, rows.schema.types, strict=True))
         if pa.types.is_dictionary(kind) and (name == text or kind != schema.field(name).type)
-    ]
-    if not encoded:
+    }
+    if not kinds:
         yield rows
         return
+    # All columns at once: each `set_column` would make a schema of all of them, and there may be thousands.
+    fields = [field.with_type(kinds.get(index, field.type)) for index, field in enumerate(rows.schema)]
+    decoded = pa.schema(fields, rows.schema.metadata)
     for piece in bounded_slices(rows, limit):
-        for index, kind in encoded:
-            name, column = piece.schema.names[index], piece.column(index)
-            piece = piece.set_column(index, name, large_text(column) if name == text else column.cast(kind))
-        yield piece
+        columns = piece.columns
+        for index, kind in kinds.items():
+            is_text = decoded.field(index).name == text
+            columns[index] = large_text(columns[index]) if is_text else columns[index].cast(kind)
+        yield pa.RecordBatch.from_arrays(columns, schema=decoded)
 
 
 def bounded_slices(rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX, ds_token_bytes
+from krill.dataset.export.token_files import (
+    END_DTYPE,
+    INDEX_SUFFIX,
+    TOKENS_SUFFIX,
+    check_ds_metadata,
+    ds_token_bytes,
+)
 from krill.errors import InputError
 from krill.pack import TokenFiles
 from krill.storage.atomic import atomic_writer
@@ -49,7 +55,9 @@ class DsFiles:
                 digest.update(ends.tobytes())
                 tokens = int(ends[-1])
             size = path.stat().st_size
-            widths.add(ds_token_bytes(path, size, tokens))
+            width = ds_token_bytes(path, size, tokens)
+            check_ds_metadata(path, tokens, width)
+            widths.add(width)
             inputs.append({"path": str(path), "bytes": size, "tokens": tokens, "index": digest.hexdigest()})
         widths.discard(0)
         if len(widths) > 1:

@@ -16,6 +16,7 @@ import numpy as np
 from datatrove.data import DocumentsPipeline
 from datatrove.io import DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
+from numpy.typing import NDArray
 
 import krill
 from krill.budget import Meter, Need, make_plan, resident_bytes, resolve_limit
@@ -91,7 +92,8 @@ class PackDataset(PipelineStep):
                     if self.verify:
                         files.check()
                     tokens = files.token_files(run.stages)
-                    part = self._write(self._rows(tokens, files.dtype), files.dtype, run.dataset)
+                    rows = self._rows(tokens, files.dtype)
+                    part = self._write(rows, files.dtype, run.dataset, int(tokenizer["vocab_size"]))
                 facts = _facts(tokens, part, stage)
                 facts |= {"budget": meter.report(plan), "seconds": stage["seconds"]}
             manifest = Manifest(**described, **facts, dataset=part, tokenizer=tokenizer)
@@ -132,8 +134,9 @@ class PackDataset(PipelineStep):
         counts = [windows.rows(number) for number in range(windows.count)]
         return FittedRows(windows, dtype, np.array(counts, np.int64))
 
-    def _write(self, rows: PackedRows, dtype: str, folder: Path) -> DatasetPart:
-        """The shards, and the files that make them one dataset."""
+    def _write(self, rows: PackedRows, dtype: str, folder: Path, vocab_size: int) -> DatasetPart:
+        """The shards, and the files that make them one dataset; a token that the tokenizer doesn't have is
+        damage, or another tokenizer's."""
         if rows.rows == 0:
             raise InputError(
                 f"`{self.input_folder.path}` has too few tokens for a row of "
@@ -145,11 +148,20 @@ class PackDataset(PipelineStep):
         for shard in row_ranges([PackedSource(None, rows)], layout, self.config.preprocess.shard_size):
             with ShardWriter(folder / token_shard_name(shard.number), layout) as writer:
                 for batch in rows.read(shard.first, shard.rows, layout.rows_per_batch):
+                    self._check_tokens(batch[0], vocab_size)
                     writer.write(RowBatch(*batch))
                 shards.append(writer.close())
         part = DatasetPart(layout, tuple(shards))
         write_dataset_parts(folder, [part])
         return part
+
+    def _check_tokens(self, ids: NDArray[Any], vocab_size: int) -> None:
+        if len(ids) and int(ids.max()) >= vocab_size:
+            raise InputError(
+                f"the `.ds` files in `{self.input_folder.path}` have the token {int(ids.max())}, and the"
+                f" vocabulary of `{self.config.tokenizer.path}` has {vocab_size:,}",
+                hint="give the tokenizer that made them, or copy or write them again",
+            )
 
 
 def _facts(tokens: TokenFiles, part: DatasetPart, stage: Mapping[str, Any]) -> dict[str, Any]:

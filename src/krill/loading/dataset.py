@@ -71,9 +71,11 @@ def load(
     kept = parse_size(cache_size, name="cache_size")
     source: RowSource
     folder = Path(path).expanduser()
-    if (folder / MANIFEST_NAME).is_file():
+    manifest = Manifest.load(folder) if (folder / MANIFEST_NAME).is_file() else None
+    if manifest is not None and manifest.command != "export":
         source = open_krill_rows(
             folder,
+            manifest=manifest,
             split=split,
             cache_bytes=plan.share("cache"),
             mapped_bytes=plan.share("mapped"),
@@ -250,6 +252,7 @@ def _check_least(least: int, **numbers: int) -> None:
 def open_krill_rows(
     path: str | Path,
     *,
+    manifest: Manifest | None = None,
     split: str = "train",
     cache_bytes: int = 8_000_000,
     mapped_bytes: int = 0,
@@ -258,7 +261,7 @@ def open_krill_rows(
 ) -> ShardReader:
     """The rows of a split; `skipped_rows` counts those that `on_missing="skip"` left out."""
     folder = Path(path)
-    whole = part_of(folder, Manifest.load(folder), split)
+    whole = part_of(folder, manifest or Manifest.load(folder), split)
     present = _present_shards(whole.folder(folder), whole.shards, on_missing)
     part = replace(whole, shards=tuple(present), sources=_sources_of_present(whole, present))
     return ShardReader(

@@ -23,6 +23,9 @@ UNIT_CHARACTERS: Final = 500_000
 # half.
 HELD_BY_NATIVE: Final = 48
 HELD_BY_LIBRARY: Final = 80
+# Of a long context the same, where each character is a token: 63 were measured with bytes as tokens.
+MOST_BY_NATIVE: Final = 68
+MOST_BY_LIBRARY: Final = 130
 WAITING_PER_CHARACTER: Final = 6
 # What a record takes for each of its bytes until its unit is written, where it is mostly answers: 35 were
 # measured on a line of answers of one letter, 11 on a paragraph of SQuAD's JSON with a million answers.
@@ -33,6 +36,8 @@ FIRST_UNIT: Final = 2_000_000
 TEXT_SHARE: Final = 0.43
 # A question with its share of the context, in a file: SQuAD 2's have 360 on average.
 BYTES_PER_QUESTION: Final = 360
+# In a file, no question has fewer: `{"question":"a"}`.
+LEAST_BYTES_PER_QUESTION: Final = 16
 
 
 def held_per_character(tokenizer: QaTokenizer) -> int:
@@ -73,4 +78,21 @@ def reading_needs(source: Source) -> list[Need]:
 
 def _ids_need(source: Source) -> Need:
     questions = (source.bytes or 0) // BYTES_PER_QUESTION
-    return Need(IDS, SeenIds.bytes_for(0), useful=2**40, expected=SeenIds.bytes_for(questions))
+    return Need(IDS, SeenIds.bytes_for(0), useful=most_for_ids(source), expected=SeenIds.bytes_for(questions))
+
+
+def most_for_ids(source: Source) -> int:
+    """What the ids of all questions take at most."""
+    if source.bytes is None:
+        return 2**40
+    return SeenIds.bytes_for(source.bytes // LEAST_BYTES_PER_QUESTION)
+
+
+def text_needs(characters: int, tokenizer: QaTokenizer) -> int:
+    """What a unit takes at most that ends with a long text, whatever its tokens are."""
+    return (characters + UNIT_CHARACTERS) * (MOST_BY_NATIVE if tokenizer.native else MOST_BY_LIBRARY)
+
+
+def record_needs(size: int, tokenizer: QaTokenizer) -> int:
+    """What a record of so many bytes takes at most: mostly answers, or one context."""
+    return max(size * HELD_PER_RECORD_BYTE, text_needs(size, tokenizer))

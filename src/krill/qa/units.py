@@ -11,7 +11,7 @@ is missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,13 @@ from krill.errors import BudgetError, ConfigError, InputError
 from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, SeenIds, first_questions
 from krill.qa.features import MOST_LISTED, Shape, make_unit
-from krill.qa.needs import HELD_PER_RECORD_BYTE, UNIT_CHARACTERS, held_per_character
+from krill.qa.needs import (
+    HELD_PER_RECORD_BYTE,
+    UNIT_CHARACTERS,
+    most_for_ids,
+    record_needs,
+    text_needs,
+)
 from krill.qa.sources import Source
 from krill.qa.squad_json import RecordTooLong
 
@@ -125,12 +131,21 @@ def unit_inputs(
     `ids` is the share of these; what does not fit into `room` is refused, if it is made here, with the budget
     instead of `limit` that would do.
     """
+
+    def would_do(needed: int) -> str:
+        assert room is not None and limit is not None
+        missing = needed - room
+        # Of what a larger budget leaves, the ids of questions have an equal part, as far as they may need it.
+        return (
+            f"{memory_flag(limit + missing + min(missing, max(0, most_for_ids(job.source) - ids)))} would do"
+        )
+
     seen = SeenIds(ids)
     number = size = answers = read = 0
     some: list[Paragraph] = []
-    for paragraph in first_questions(_paragraphs(job, room, limit), job.max_examples):
+    for paragraph in first_questions(_paragraphs(job, room, would_do), job.max_examples):
         if room is not None:
-            check_fits(paragraph, room, job.tokenizer, limit)
+            check_fits(paragraph, room, job.tokenizer, would_do)
         some.append(paragraph)
         size += paragraph.size
         answers += paragraph.answer_size
@@ -143,7 +158,7 @@ def unit_inputs(
         yield UnitInput(number, kept, max(size, answers), job.source.position - read, counts)
 
 
-def _paragraphs(job: FeatureJob, room: int | None, limit: int | None) -> Iterator[Paragraph]:
+def _paragraphs(job: FeatureJob, room: int | None, would_do: Callable[[int], str]) -> Iterator[Paragraph]:
     """Of the source, as far as each of its records can be held."""
     longest = None if room is None else room // HELD_PER_RECORD_BYTE
     try:
@@ -154,28 +169,26 @@ def _paragraphs(job: FeatureJob, room: int | None, limit: int | None) -> Iterato
         raise BudgetError(
             f"{error.place} has up to {error.size:,} bytes, which take {needed // 10**6:,} MB, and the budget"
             f" leaves {room // 10**6:,} MB for it",
-            hint=f"{_would_do(needed, room, limit)}, or take out some of its answers",
+            hint=f"{would_do(record_needs(error.size, job.tokenizer))}, or take out some of its answers",
         ) from None
 
 
-def check_fits(paragraph: Paragraph, share: int, tokenizer: QaTokenizer, limit: int | None = None) -> None:
-    """A context is never cut before it is tokenised, so a very long one may need more than was planned."""
-    needed = (paragraph.size + UNIT_CHARACTERS) * held_per_character(tokenizer)
+def check_fits(
+    paragraph: Paragraph,
+    share: int,
+    tokenizer: QaTokenizer,
+    would_do: Callable[[int], str] | None = None,
+) -> None:
+    """A context is never cut before it is tokenised, so a very long one may need more than was planned;
+    `would_do` says which budget has such a share."""
+    needed = text_needs(paragraph.size, tokenizer)
     if paragraph.size > UNIT_CHARACTERS and needed > share:
+        more = f"give at least {-(-2 * (needed - share) // 10**6)} MB more --memory"
         raise BudgetError(
             f"a context of {len(paragraph.context):,} characters takes {needed // 10**6:,} MB, and the budget"
             f" leaves {share // 10**6:,} MB for it",
-            hint=f"{_would_do(needed, share, limit)}, or cut the context",
+            hint=f"{would_do(needed) if would_do else more}, or cut the context",
         )
-
-
-def _would_do(needed: int, share: int, limit: int | None) -> str:
-    """The budget with which a share is large enough, or how much more it must be."""
-    # Of what a larger budget leaves, the ids of questions have one half.
-    missing = 2 * (needed - share)
-    if limit is None:
-        return f"give at least {-(-missing // 10**6)} MB more --memory"
-    return f"{memory_flag(limit + missing)} would do"
 
 
 def _without_duplicates(

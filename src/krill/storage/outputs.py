@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
 from krill.errors import InputError, StorageError
-from krill.storage.input_file import open_regular, read_object
+from krill.storage.input_file import MOST_MANIFEST, open_regular, read_json
 from krill.threads.ordered import ordered_map
 
 MANIFEST: Final = "krill-run.json"
@@ -190,12 +190,12 @@ class ListedFiles:
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def check(self, location: str, shown: str | None = None) -> None:
-        """An InputError if the file at `location` is listed, and is not what was written."""
+    def check(self, location: str, shown: str | None = None) -> bool:
+        """Whether the file at `location` is listed; an InputError if it is not what was written."""
         folder, _, name = os.path.abspath(location).rpartition("/")  # noqa: PTH100  links stay as they are
         expected = self._stated_in(folder).get(name)
         if expected is None:
-            return
+            return False
         with self._lock:
             lock = self._locks.setdefault(location, threading.Lock())
         with lock:
@@ -203,15 +203,32 @@ class ListedFiles:
             if key not in _checked_here:
                 check_file(location, expected, shown)
                 _checked_here.add(key)
+        return True
 
     def _stated_in(self, folder: str) -> dict[str, str]:
         found = self._stated.get(folder)
         if found is None:
-            found = stated_checksums(read_object(Path(folder or "/") / MANIFEST) or {})
+            found = stated_checksums(_manifest_beside(Path(folder or "/") / MANIFEST))
             if len(self._stated) >= _FOLDERS_KEPT:
                 self._stated.clear()
             self._stated[folder] = found
         return found
+
+
+def _manifest_beside(path: Path) -> dict[str, Any]:
+    """What it says; nothing where there is none. One that can't be read is damaged, and so may be all that it
+    listed."""
+    try:
+        found = read_json(path, MOST_MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be read: {error.strerror}", hint=_AS_IT_IS) from error
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"`{path}` is damaged: it is not a JSON object", hint=_AS_IT_IS)
+    return found
 
 
 def _version_of(location: str) -> tuple[int, ...]:

@@ -139,6 +139,43 @@ def test_files_that_do_not_fit_their_index_are_refused(tokens: Path, tmp_path: P
         krill.load(tmp_path)
 
 
+def ds_file(folder: Path, tokens: list[int], ends: list[int], metadata: str | None = None) -> Path:
+    folder.mkdir()
+    np.array(tokens, "<u2").tofile(folder / "a.ds")
+    np.array(ends, "<u8").tofile(folder / "a.ds.index")
+    if metadata is not None:
+        (folder / "a.ds.metadata").write_text(metadata)
+    return folder
+
+
+def test_a_file_is_not_read_in_another_width_than_it_was_written_in(tmp_path: Path, tokenizer: Path) -> None:
+    """Half of the index is an index too: of half as many tokens, each twice as wide."""
+    tokens = list(range(256))
+    whole = ds_file(tmp_path / "whole", tokens, [128, 256], "made|up|2\n256\n256 T")
+    assert krill.load(whole).source.tokens == 256
+    for name, said in {"width": "t|2\n256\n256 T", "count": "t|4\n256\n256 T"}.items():
+        folder = ds_file(tmp_path / name, tokens, [128], said)
+        for attempt in (
+            lambda folder=folder: krill.load(folder),
+            PackDataset(str(folder), tmp_path / "out", tokenizer, 64).run,
+        ):
+            with pytest.raises(InputError, match=r"128 tokens of 4 bytes, and `.*metadata` says something"):
+                attempt()
+    for number, said in enumerate(
+        ("t\n256", "", "\xff|x\n?", "t|2")
+    ):  # an older file's, and what datatrove doesn't write
+        folder = ds_file(tmp_path / f"other{number}", tokens, [256], said)
+        assert krill.load(folder).source.tokens == 256
+
+
+def test_a_token_outside_of_the_vocabulary_is_not_packed(tmp_path: Path, tokenizer: Path) -> None:
+    folder = ds_file(tmp_path / "tokens", [7] * 200 + [7 | 1 << 15] + [7] * 100, [301])
+    for packing in ("wrapped", "bfd"):
+        with pytest.raises(InputError, match=r"have the token 32775, and the vocabulary of .* has 1,000"):
+            PackDataset(str(folder), tmp_path / "out", tokenizer, 64, packing=packing).run()
+        assert not (tmp_path / "out").exists()
+
+
 def test_packing_is_one_task_and_needs_enough_tokens(tokens: Path, tmp_path: Path, tokenizer: Path) -> None:
     with pytest.raises(ConfigError, match="is one task, not 2"):
         PackDataset(str(tokens), tmp_path / "packed", tokenizer).run(None, 0, 2)

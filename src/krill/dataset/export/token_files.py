@@ -35,6 +35,7 @@ from krill.dataset.rows import RowBatch
 from krill.dataset.shard import HashingFile
 from krill.errors import ConfigError, InputError
 from krill.storage.atomic import encode_json, undo_on_error
+from krill.storage.input_file import read_input
 
 # Megatron-LM itself gives vocabularies below this size 16 bits, and others 32.
 _SMALL_VOCABULARY: Final = 65_500
@@ -45,6 +46,7 @@ META_NAME: Final = "meta.json"
 TOKENS_SUFFIX: Final = ".ds"
 INDEX_SUFFIX: Final = ".index"
 METADATA_SUFFIX: Final = ".metadata"
+_MOST_METADATA: Final = 2**16
 END_DTYPE: Final = "<u8"
 _THOUSANDS: Final = ("", "k", "M", "G", "T", "P", "E")
 
@@ -164,6 +166,25 @@ def ds_token_bytes(name: object, size: int, tokens: int) -> int:
             hint="copy or write both files again",
         )
     return size // tokens
+
+
+def check_ds_metadata(path: str | Path, tokens: int, token_bytes: int) -> None:
+    """Refuse a `.ds` file of this machine whose metadata, where it has some, say other numbers than its index
+    and its size do: read with the wrong width, any file gives tokens."""
+    try:
+        content = read_input(f"{path}{METADATA_SUFFIX}", _MOST_METADATA)
+    except OSError:
+        return
+    first, _, rest = content.partition(b"\n")
+    stated = rest.partition(b"\n")[0].strip(), first.rpartition(b"|")[2].strip()
+    found = b"%d" % tokens, b"%d" % token_bytes
+    # Other lines than these are not datatrove's, and older files don't say how many bytes a token takes.
+    if tokens and any(said.isdigit() and said != is_so for said, is_so in zip(stated, found, strict=True)):
+        raise InputError(
+            f"`{path}` and its index have {tokens:,} tokens of {token_bytes} bytes, and"
+            f" `{path}{METADATA_SUFFIX}` says something else",
+            hint="copy or write all three files again",
+        )
 
 
 def metadata_of(tokenizer: str, tokens: int, token_bytes: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from krill.dataset.export.token_files import END_DTYPE, ds_token_bytes
+from krill.dataset.export.token_files import END_DTYPE, check_ds_metadata, ds_token_bytes
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, ChunkStore, Counts
 from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly
@@ -50,6 +50,8 @@ def open_ds_rows(name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: 
             chunk_files += [number] * (-(-len(ends) // _CHUNK))
         total += tokens
         sizes.append(ds_token_bytes(files.names[number], files.size(number), tokens))
+        if not files.fetched:
+            check_ds_metadata(files.names[number], tokens, sizes[-1])
     known = {size for size in sizes if size}
     if not known:
         raise InputError(f"`{name}` has no tokens", hint="give files that have some")

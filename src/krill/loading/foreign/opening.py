@@ -33,6 +33,7 @@ from krill.loading.foreign.remote import (
 from krill.loading.foreign.row_files import LocalRowFiles, RowFiles, is_url, reading
 from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
 from krill.storage.input_file import MOST_MANIFEST, read_input
+from krill.storage.outputs import ListedFiles
 
 _PARQUET = (".parquet",)
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
@@ -104,28 +105,30 @@ def open_source(
     manifest = location.read(MANIFEST_NAME) if location.remote else None
     if manifest is not None:  # what is fetched is always verified
         return RemoteKrillRows(location.name, manifest, cache, split=split, cache_bytes=reading_bytes)
-    if verify:
-        raise ConfigError(
-            f"`verify=True` needs checksums, and `{path}` was not written by Krill", hint="leave it out"
-        )
-    return _foreign(location, split, reading_bytes, cache)
+    return _foreign(location, split, reading_bytes, cache, verify=verify)
 
 
-def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
+def _foreign(
+    location: Location, split: str, reading_bytes: int, cache: ShardCache, *, verify: bool
+) -> RowSource:
     dataset_dict = location.read("dataset_dict.json")
     if dataset_dict is not None:
         folder = split_folder(location.name, dataset_dict, split)
         location, split = Location(location.join(folder), cache), "train"
     state = location.read("state.json")
     if state is not None:
+        if verify:
+            raise _not_listed(location.name)
         _only_train(location.name, split)
         names, mark = saved_files(location.name, state)
         files = location.files([location.join(file) for file in names])
         return open_arrow_rows(location.name, files, cache_bytes=reading_bytes, mark=mark)
-    return _data_files(location, split, reading_bytes, cache)
+    return _data_files(location, split, reading_bytes, cache, verify=verify)
 
 
-def _data_files(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
+def _data_files(
+    location: Location, split: str, reading_bytes: int, cache: ShardCache, *, verify: bool
+) -> RowSource:
     """Parquet, Arrow or `.ds` files without a description of the dataset."""
     found = location.find((*_PARQUET, *_ARROW, *_DATATROVE))
     for suffixes in (_PARQUET, _ARROW, _DATATROVE):
@@ -138,13 +141,33 @@ def _data_files(location: Location, split: str, reading_bytes: int, cache: Shard
             hint="give a folder of `krill preprocess` or `save_to_disk`, or Parquet files",
         )
     chosen = _of_split(location.name, names, split)
+    if verify:
+        _verify(location, chosen if suffixes != _DATATROVE else [*chosen, *map(_index_of, chosen)])
     files = location.files(chosen)
     if suffixes == _PARQUET:
         return open_parquet_rows(location.name, files, cache=cache, reading_bytes=reading_bytes)
     if suffixes == _DATATROVE:
-        indexes = location.files([name + INDEX_SUFFIX for name in chosen])
+        indexes = location.files([_index_of(name) for name in chosen])
         return open_ds_rows(location.name, files, indexes, cache_bytes=reading_bytes)
     return open_arrow_rows(location.name, files, cache_bytes=reading_bytes)
+
+
+def _index_of(name: str) -> str:
+    return name + INDEX_SUFFIX
+
+
+def _verify(location: Location, names: Sequence[str]) -> None:
+    """Hold files that `krill export` wrote against its checksums; others have none."""
+    listed = ListedFiles()
+    for name in names:
+        if location.remote or not listed.check(name):
+            raise _not_listed(location.name)
+
+
+def _not_listed(path: str) -> ConfigError:
+    return ConfigError(
+        f"`verify=True` needs checksums, and `{path}` was not written by Krill", hint="leave it out"
+    )
 
 
 def _of_split(name: str, paths: Sequence[str], split: str) -> list[str]:
