@@ -6,16 +6,20 @@ import json
 import re
 from datetime import datetime
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trl
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
-TRL_TEMPLATES = sorted((Path(trl.__file__).parent / "chat_templates").glob("*.jinja"))
+from peers import peer
+
+peer("trl")
+
+TRL_TEMPLATES = sorted((Path(str(find_spec("trl").origin)).parent / "chat_templates").glob("*.jinja"))
 _MARKER = re.compile(r"{%-?\s*generation")
 _COMMENT = re.compile("{#.*?#}", re.DOTALL)
 WITH_MARKERS = [path for path in TRL_TEMPLATES if _MARKER.search(_COMMENT.sub("", path.read_text()))]

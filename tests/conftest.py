@@ -7,6 +7,8 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,14 @@ load_profile()
 # JAX's programs compile faster without LLVM's passes, MLIR's fusions and a module for each
 # function; what they compute and hold is alike. And each is compiled once for all tests: hundreds of
 # processes run the same few.
+# XLA ends a process that gives it a flag which its version does not know: these have come and gone.
+_JAXLIB = tuple(map(int, version("jaxlib").split(".")[:2])) if find_spec("jaxlib") else (0, 0)
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    " --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
+    " --xla_cpu_parallel_codegen_split_count=1"
+    + " --xla_cpu_use_fusion_emitters=false" * (_JAXLIB < (0, 11))
+    + " --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE" * (_JAXLIB >= (0, 10)),
 )
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "jax-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,9 @@ def write_inputs(folder: Path) -> None:
         json_lines(more[:50]) + b'{"text": 7}\n{"text"\n' + json_lines(more[50:])
     )
     (folder / "first.json").write_text(json.dumps(rows))
-    (folder / "first.jsonl.gz").write_bytes(gzip.compress(json_lines(rows), mtime=0))
+    # The header of `gzip.compress` depends on the version of Python.
+    compressor = zlib.compressobj(9, wbits=31)
+    (folder / "first.jsonl.gz").write_bytes(compressor.compress(json_lines(rows)) + compressor.flush())
     (folder / "first.txt").write_text("<|endoftext|>".join(row["text"] for row in rows))
     table = io.StringIO()
     writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")

@@ -27,9 +27,9 @@ class TerminalStream(io.TextIOBase):
     """
 
     def __init__(self, stream: TextIO, *, stops: bool) -> None:
-        self._stream = stream
-        self._stops = stops
         self.lost: OSError | None = None
+        self._stops = stops
+        self._stream = stream  # the last one: `flush` asks for it
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # a property in the base, too
@@ -66,7 +66,9 @@ class TerminalStream(io.TextIOBase):
         self._attempt(getattr(self._stream, "buffer", self._stream).write, data)
 
     def flush(self) -> None:
-        self._attempt(self._stream.flush)
+        # Called for whatever is collected, also where an interrupt came before there was a stream.
+        if "_stream" in vars(self):
+            self._attempt(self._stream.flush)
 
     def _attempt(self, operation: Any, *arguments: Any) -> None:
         if self.lost is not None:

@@ -20,6 +20,9 @@ from krill.engines import LocalEngine, Resources, WorkerSpec, worker
 from krill.errors import ConfigError, InputError
 from krill.pipeline.stages.base import bundle_sizes
 from krill.pipeline.summary import Summary
+from peers import peer
+
+peer("ray")  # the engine in name, which a driver loads
 
 
 class Recorded(InProcessRunner):

@@ -22,6 +22,9 @@ from krill.errors import ConfigError, InputError, StorageError
 from krill.pipeline.job import run_preprocess
 from krill.pipeline.summary import Summary
 from krill.tokenizer import open_encoder as open_in_earnest
+from peers import peer
+
+peer("ray")  # the engine in name, which a driver loads
 
 OUTPUT = "memory://bucket/out/set"
 WORK = "/bucket/out/.set.krill"

@@ -17,7 +17,10 @@ from krill.qa import units as making
 from krill.qa.encoding import open_tokenizer, tokenizer_from
 from krill.qa.examples import Paragraph, Question
 from krill.qa.feature_stage import paragraphs_json, read_paragraphs
+from peers import peer
 from questions import question, story, story_file, tokenizer_of, write_squad
+
+peer("ray")  # the engine in name, which a driver loads
 
 pytest_plugins = ["ray_fixtures"]
 
