@@ -119,10 +119,19 @@ def test_a_run_on_a_folder_that_another_one_writes_is_refused(folder) -> None:
     assert running.process.wait(60) == 0
 
 
-def test_a_context_that_the_budget_can_t_hold_is_refused_before_it_is_tokenised(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        ("300MB", "has up to 10,888,990 bytes, which take"),
+        ("400MB", "a context of 10,888,889 characters takes 774 MB"),
+    ],
+)
+def test_a_context_that_the_budget_can_t_hold_is_refused_before_it_is_tokenised(
+    tmp_path, memory, message
+) -> None:
     source = write_squad(tmp_path / "a.json", (story(1_000_000), [question(1, "which?")]))
-    with pytest.raises(BudgetError, match="has up to 10,888,990 bytes, which take") as refused:
-        prepare(source, tokenizer_of("byte_bpe"), output=tmp_path / "out", memory="400MB")
+    with pytest.raises(BudgetError, match=message) as refused:
+        prepare(source, tokenizer_of("byte_bpe"), output=tmp_path / "out", memory=memory)
     assert "MB would do" in str(refused.value.hint)
 
 

@@ -46,21 +46,32 @@ class Interrupts:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _raise(self, signal_number: int, frame: FrameType | None) -> None:
-        """Not inside an import: what libraries do to load themselves crashes on an exception, or loses it.
-        And not while an earlier one is on its way out: another must not disturb what cleans up.
-
-        Both are over in a moment, and then the signal comes again.
-        """
-        leaving = self.raised and sys.exc_info()[1] is not None
-        if leaving or _is_importing(frame):
+        if self._waits(frame):
             self._repeat(signal_number, 0.01)
             return
         self.raised = True
         self._repeat(signal_number, 0.1)
         raise KeyboardInterrupt
 
+    def _waits(self, frame: FrameType | None) -> bool:
+        """Not inside an import: what libraries do to load themselves crashes on an exception, or loses it.
+        And not while an earlier one is on its way out: another must not disturb what cleans up.
+
+        Both are over in a moment, and then the signal comes again.
+        """
+        return (self.raised and sys.exc_info()[1] is not None) or _is_importing(frame)
+
     def _repeat(self, signal_number: int, seconds: float) -> None:
-        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal_number))
+        def again(alarm: int, frame: FrameType | None) -> None:
+            handler = signal.getsignal(signal_number)
+            if self._waits(frame):
+                self._repeat(signal_number, 0.01)
+            elif callable(handler):
+                handler(signal_number, frame)
+            elif handler is not signal.SIG_IGN:  # a library has put back what it takes for the default
+                self._raise(signal_number, frame)
+
+        signal.signal(signal.SIGALRM, again)
         signal.siginterrupt(signal.SIGALRM, False)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

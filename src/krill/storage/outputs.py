@@ -150,9 +150,8 @@ READ_BYTES: Final = 2**20
 DAMAGED_HINT: Final = (
     "the file was changed after it was written; copy it again, or write the folder with `--overwrite`"
 )
-_AS_IT_IS: Final = (
-    f"{DAMAGED_HINT}; to use it as it is: `--no-verify`, `verify: false` in a config or from Python"
-)
+_UNVERIFIED: Final = "to use it as it is: `--no-verify`, `verify: false` in a config or from Python"
+_AS_IT_IS: Final = f"{DAMAGED_HINT}; {_UNVERIFIED}"
 # A corpus may have a folder for each file, and files come folder by folder.
 _FOLDERS_KEPT: Final = 64
 # Files that this process has checked, and that have not been written since: one corpus may be opened often.
@@ -223,7 +222,8 @@ def _manifest_beside(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}", hint=_AS_IT_IS) from error
+        fact = f"`{path}`, which says what the files beside it are, cannot be read: {error.strerror}"
+        raise InputError(fact, hint=f"make it readable; {_UNVERIFIED}") from error
     except ValueError:
         found = None
     if not isinstance(found, dict):

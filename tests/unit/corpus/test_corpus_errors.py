@@ -8,6 +8,7 @@ import json
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -271,10 +272,14 @@ def test_a_separator_of_over_a_kilobyte_is_a_config_error(tmp_path: Path) -> Non
 
 
 def test_a_file_without_permission_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:  # root, which tests may run as, is never refused
-        raise PermissionError(13, "Permission denied")
-
     path = write(tmp_path, "jsonl", ["x"])
+    opened = os.open
+
+    def refuse(name: str | Path, *options: Any, **named: Any) -> int:
+        if str(name) == str(path):  # root, which tests may run as, is never refused
+            raise PermissionError(13, "Permission denied")
+        return opened(name, *options, **named)
+
     monkeypatch.setattr("krill.corpus.streams.os.open", refuse)
     assert (_error(path, "no permission to read").hint or "").startswith("chmod +r")
 

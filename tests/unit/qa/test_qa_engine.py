@@ -135,7 +135,7 @@ def test_a_context_that_is_too_long_for_a_worker_is_refused_by_it(tmp_path, with
     monkeypatch.setattr(
         feature_stage, "check_fits", lambda one, share, tokenizer: fits(one, 10**6, tokenizer)
     )
-    with pytest.raises(BudgetError, match="a context of 1,500,000 characters takes 72 MB"):
+    with pytest.raises(BudgetError, match="a context of 1,500,000 characters takes 136 MB"):
         made(source, tokenizer_of("byte_bpe"), tmp_path / "out", engine="ray")
 
 
