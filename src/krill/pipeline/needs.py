@@ -239,6 +239,8 @@ class Sizing:
             read = max(self.block, self.long.longest)
         else:
             read = max(self.block, 2 * self.long.longest)
+        if self.sizes is not None and self.sizes.largest_page:
+            return read
         in_work = self.threads * max(self.block // 2, self.long.longest)  # of little text, that is all
         return min(read, 2 * max(0, self.text_bytes - in_work))
 
