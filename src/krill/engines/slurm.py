@@ -23,6 +23,7 @@ from krill.config.engine import EngineConfig
 from krill.engines.engine import Resources
 from krill.engines.rank import log_end
 from krill.errors import ConfigError
+from krill.threads.uninterrupted import uninterrupted
 
 # Slurm is asked about jobs soon after their start, when most mistakes show, then less and less often.
 _FIRST_QUESTION = 1.0
@@ -66,14 +67,15 @@ class SlurmRanks:
             wrap = f"--wrap={self._command} $(({before} + SLURM_ARRAY_TASK_ID))"
             name = f"--job-name=krill-{self._folder.name}"
             # Jobs write `slurm-ARRAY_INDEX.out` into the folder that they are submitted from.
-            taken = _slurm("sbatch", "--parsable", array, name, *self._options, wrap, folder=self._folder)
-            if taken.returncode:
-                raise ConfigError(
-                    f"Slurm did not take the job: {taken.stderr.strip()}",
-                    hint="it is made of `partition`, `time`, `account` and `sbatch` of `engine`",
-                )
-            job = taken.stdout.partition(";")[0].strip()
-            self._jobs |= {before + index: f"{job}_{index}" for index in indices}
+            with uninterrupted():  # a job that is not noted would stay in the queue
+                taken = _slurm("sbatch", "--parsable", array, name, *self._options, wrap, folder=self._folder)
+                if taken.returncode:
+                    raise ConfigError(
+                        f"Slurm did not take the job: {taken.stderr.strip()}",
+                        hint="it is made of `partition`, `time`, `account` and `sbatch` of `engine`",
+                    )
+                job = taken.stdout.partition(";")[0].strip()
+                self._jobs |= {before + index: f"{job}_{index}" for index in indices}
         self._asked, self._pause = time.monotonic(), _FIRST_QUESTION
 
     def lost(self, number: int) -> str | None:
