@@ -32,9 +32,7 @@ class Points:
         if event != "line" or point in self._seen or self._where not in point[0]:
             return self.trace
         if point[0].endswith(("logging/__init__.py", "_weakrefset.py")):
-            return (
-                self.trace
-            )  # a copy that is made inside `logging` has another lock than it is about to release
+            return self.trace  # a copy made inside `logging` has another lock than it is about to release
         if signal.getsignal(signal.SIGHUP) in (signal.SIG_DFL, signal.SIG_IGN):
             return self.trace  # the command does not handle any of them yet
         self._seen.add(point)

@@ -22,13 +22,13 @@ def metered_process(
     """One heap, the system's allocator, no more threads than were asked for, and a meter that is running;
     `floor` is what of the process doesn't count: see `Meter`."""
     meter = Meter(resolve_limit(memory), floor, resolve_threads(threads))
+    _native.configure_malloc()  # before libraries start threads, which would keep heaps of their own
     import numpy  # noqa: F401
     import pyarrow as pa
 
     if parquet:
         _native.trim(code=not floor)  # else code of all that was loaded before is held while this is
         import pyarrow.parquet
-    _native.configure_malloc()
     before = pa.default_memory_pool(), pa.cpu_count(), pa.io_thread_count()
     _set_arrow(pa.system_memory_pool(), meter.threads, 1)
     try:
